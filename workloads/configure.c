@@ -17,7 +17,7 @@ static int configure_optimizer(struct lt_optimizer_config *out, const struct opt
 {
     int kind = lt_optimizer_find(options->optimizer);
     if (kind < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "train --help lists the optimizers",
+        return tacho_fail(err, TACHO_EUSAGE, "train --help all lists the optimizers",
                           "--optimizer %s: unknown", options->optimizer);
     *out = lt_optimizer_defaults((enum lt_optimizer_kind)kind);
     out->weight_decay = options->weight_decay;

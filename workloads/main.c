@@ -67,6 +67,32 @@ static void wait_passively(char **argv)
     execv(self, argv);
 }
 
+/* The names of the recipes, as many in a line as 80 columns hold. */
+static void print_recipe_names(void)
+{
+    const char *name, *help;
+    char defaults[80];
+    size_t column = 0;
+    for (size_t family = 0; family < RECIPES; family++)
+        for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++) {
+            if (column + strlen(name) > 76) {
+                putchar('\n');
+                column = 0;
+            }
+            column += (size_t)printf("%s%s", column ? " " : "  ", name);
+        }
+    putchar('\n');
+}
+
+/* What most people need, in less than 40 lines. */
+static void print_brief_help(void)
+{
+    puts("usage: train RECIPE [OPTION]...\n\nrecipes");
+    print_recipe_names();
+    options_print_brief(stdout);
+    puts("\nfor example\n  train gpt2-tiny --steps 200 --dtype bf16 --workers 2");
+}
+
 static void print_help(void)
 {
     printf("usage: train RECIPE [OPTION]...\n"
@@ -103,7 +129,7 @@ static const struct recipe *find_recipe(const char *wanted)
 static int unknown_recipe(const char *recipe, struct tacho_error *err)
 {
     const char *name, *help;
-    char defaults[80], hint[sizeof err->hint] = "train --help describes";
+    char defaults[80], hint[sizeof err->hint] = "train --help all describes";
     for (size_t family = 0; family < RECIPES; family++)
         for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++)
             snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
@@ -132,10 +158,12 @@ int main(int argc, char **argv)
         }
     if (options_parse(&options, argc, argv, &err))
         return fail(&err);
-    if (options.help) {
+    if (options.help == OPTIONS_HELP_ALL)
         print_help();
+    else if (options.help)
+        print_brief_help();
+    if (options.help)
         return 0;
-    }
     if (options.version) {
         printf("train %s\n", TACHO_VERSION);
         return 0;

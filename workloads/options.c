@@ -14,7 +14,7 @@
 
 #include "libtrain/collectives/packer.h"
 
-enum type { COUNT, NUMBER, TEXT, LIST, FLAG, TITLE };
+enum type { COUNT, NUMBER, TEXT, LIST, FLAG, HELP, TITLE };
 
 struct row {
     const char *name, *value; /* --name VALUE; a TITLE has its words in `help` */
@@ -287,14 +287,47 @@ static const struct row rows[] = {
     FLAG_ROW("no-graph", no_graph,
              "cuda: launch each operation by itself, not each step as a CUDA graph"),
     FLAG_ROW("check", check, "only check the recipe and the options; do not train"),
-    FLAG_ROW("help", help, "this text"),
+    TEXT_ROW("help", "[all]", HELP, help, NULL,
+             "what most people need; all: every recipe, command and option"),
     FLAG_ROW("version", version, "print the version"),
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
+/* The options of the short --help, with words for them that fit a line; without a name a title. */
+static const struct brief {
+    const char *name, *help;
+} briefs[] = {
+    {NULL, "training"},
+    {"steps", "optimizer updates"},
+    {"batch", "samples per micro-batch (the recipe's)"},
+    {"accumulate", "micro-batches for one update"},
+    {"seq", "tokens per sample (the recipe's)"},
+    {"dtype", "fp32, bf16 or fp16"},
+    {"optimizer", "sgd, adam, adamw, lion, muon, ..."},
+    {"lr", "highest learning rate"},
+    {"recompute", "none, or block: less memory, more time"},
+    {"seed", "of the weights and of the order of samples"},
+    {NULL, "input"},
+    {"data", "text file or folder; may be repeated"},
+    {"workers", "loader workers; 0: the step's thread reads"},
+    {"prefetch", "batches prefetched"},
+    {NULL, "several ranks (mpirun -np N train ...)"},
+    {"layout", "such as dp2.tp2 or dp2.pp2 (default: replicas)"},
+    {"zero", "shard 1 optimizer, 2 gradients, 3 parameters"},
+    {NULL, "evaluation and checkpoints"},
+    {"eval-every", "steps between evaluations; 0: none"},
+    {"checkpoint", "write the state to FILE at the end"},
+    {"checkpoint-every", "steps between checkpoints; 0: only at the end"},
+    {"resume", "continue from this checkpoint"},
+    {NULL, "the rest"},
+    {"device", "cpu or cuda"},
+    {"log-every", "steps between progress lines; 0: none"},
+    {"help", "this text; all: every recipe, command and option"},
+};
+
 static int bad_value(const struct row *row, const char *text, struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_EUSAGE, "train --help lists the options and their defaults",
+    return tacho_fail(err, TACHO_EUSAGE, "train --help all lists the options and their defaults",
                       row->type == COUNT ? "--%s %s: a whole number from %.0f to %.0f is needed"
                                          : "--%s %s: a number from %g to %g is needed",
                       row->name, text, row->low, row->high);
@@ -335,6 +368,16 @@ static int add_text(struct options_list *list, const struct row *row, const char
     return 0;
 }
 
+/* NULL: --help without a word. */
+static int set_help(int *field, const char *text, struct tacho_error *err)
+{
+    if (text && strcmp(text, "all") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "train --help, or train --help all",
+                          "--help=%s: only 'all' may follow", text);
+    *field = text ? OPTIONS_HELP_ALL : OPTIONS_HELP_BRIEF;
+    return 0;
+}
+
 /* Stores the text of one option in its field, by the type of its row. Numbers must be whole and
  * within the bounds of the row. */
 static int set(struct options *options, const struct row *row, const char *text,
@@ -354,6 +397,8 @@ static int set(struct options *options, const struct row *row, const char *text,
     case FLAG:
         *(int *)field = 1;
         return 0;
+    case HELP:
+        return set_help(field, text, err);
     case TITLE:
         break;
     }
@@ -362,12 +407,31 @@ static int set(struct options *options, const struct row *row, const char *text,
 
 static void long_options(struct option *table)
 {
+    static const int takes[] = {
+        [COUNT] = required_argument, [NUMBER] = required_argument, [TEXT] = required_argument,
+        [LIST] = required_argument,  [FLAG] = no_argument,         [HELP] = optional_argument};
     size_t count = 0;
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].type != TITLE)
             table[count++] = (struct option){
-                .name = rows[i].name, .has_arg = rows[i].type != FLAG, .val = 256 + (int)i};
+                .name = rows[i].name, .has_arg = takes[rows[i].type], .val = 256 + (int)i};
     table[count] = (struct option){0};
+}
+
+static const struct row *row_of(const char *name)
+{
+    size_t i = 0;
+    while (!rows[i].name || strcmp(rows[i].name, name) != 0)
+        i++;
+    return &rows[i];
+}
+
+/* Takes the word after --help, where it is "all": "--help all" is what people type. */
+static const char *word_of_help(int argc, char **argv)
+{
+    if (optarg || optind >= argc || strcmp(argv[optind], "all") != 0)
+        return optarg;
+    return argv[optind++];
 }
 
 int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err)
@@ -384,16 +448,17 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
     }
     opterr = 0;
     while (rc == 0 && (c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
-        if (c == 'h')
-            out->help = 1;
+        const struct row *row = c == 'h' ? row_of("help") : &rows[c >= 256 ? c - 256 : 0];
+        if (c == 'h' || (c >= 256 && row->type == HELP))
+            rc = set(out, row, word_of_help(argc, argv), err);
         else if (c == ':')
-            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options",
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help all lists the options",
                             "option %s needs a value", argv[optind - 1]);
         else if (c == '?')
-            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options",
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help all lists the options",
                             "unknown option %s", argv[optind - 1]);
         else
-            rc = set(out, &rows[c - 256], optarg, err);
+            rc = set(out, row, optarg, err);
     }
     if (rc)
         return rc;
@@ -405,20 +470,34 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
     return 0;
 }
 
+/* "  --name VALUE    help (default X)" */
+static void print_row(FILE *file, const struct row *row, int columns, const char *help)
+{
+    char left[64];
+    if (row->value)
+        snprintf(left, sizeof left, "--%s %s", row->name, row->value);
+    else
+        snprintf(left, sizeof left, "--%s", row->name);
+    fprintf(file, "  %-*s %s", columns, left, help);
+    fprintf(file, row->standard ? " (default %s)\n" : "\n", row->standard);
+}
+
 void options_print(FILE *file)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        const struct row *row = &rows[i];
-        char left[64];
-        if (row->type == TITLE) {
-            fprintf(file, "\n%s\n", row->help);
-            continue;
-        }
-        if (row->value)
-            snprintf(left, sizeof left, "--%s %s", row->name, row->value);
+        if (rows[i].type == TITLE)
+            fprintf(file, "\n%s\n", rows[i].help);
         else
-            snprintf(left, sizeof left, "--%s", row->name);
-        fprintf(file, "  %-26s %s", left, row->help);
-        fprintf(file, row->standard ? " (default %s)\n" : "\n", row->standard);
+            print_row(file, &rows[i], 26, rows[i].help);
+    }
+}
+
+void options_print_brief(FILE *file)
+{
+    for (size_t i = 0; i < sizeof briefs / sizeof *briefs; i++) {
+        if (briefs[i].name)
+            print_row(file, row_of(briefs[i].name), 20, briefs[i].help);
+        else
+            fprintf(file, "\n%s\n", briefs[i].help);
     }
 }

@@ -20,6 +20,8 @@ struct options_list {
     size_t count;
 };
 
+enum options_help { OPTIONS_HELP_NONE, OPTIONS_HELP_BRIEF, OPTIONS_HELP_ALL };
+
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
     int64_t layers, channels, heads, groups, seq, batch, vocab, hidden, experts, choices;
@@ -44,14 +46,17 @@ struct options {
     struct options_list data, slow, offload;
     int checkpoint_async, pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise,
         centralise;
-    int help, version, check;
+    int help; /* enum options_help */
+    int version, check;
     const char *recipe; /* NULL: none given */
 };
 
 /* Defaults, then argv. TACHO_EUSAGE with words in *err. Strings point into argv. */
 int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err);
 
-/* The list of options with their defaults, for --help. */
+/* The list of options with their defaults, for --help all. */
 void options_print(FILE *file);
+/* Those that most people need, in a line of at most 80 columns each, for --help. */
+void options_print_brief(FILE *file);
 
 #endif

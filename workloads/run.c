@@ -413,8 +413,8 @@ static int initialise(const struct training *run, const struct options *options,
     int kind = lt_init_find(options->init);
     const struct lt_layout *layout = &run->config.division.layout;
     if (kind < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "train --help lists the kinds", "--init %s: unknown",
-                          options->init);
+        return tacho_fail(err, TACHO_EUSAGE, "train --help all lists the kinds",
+                          "--init %s: unknown", options->init);
     if (kind != LT_INIT_OWN && (run->context.device || layout->pp * layout->tp * layout->ep > 1))
         return tacho_fail(err, TACHO_ENOTSUP, "leave it out",
                           "--init %s: not on a device, nor where ranks have parts of matrices",

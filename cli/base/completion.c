@@ -25,7 +25,7 @@ static const char *const *known_words(const struct cli_option *option)
 }
 
 /* A shell command that lists recipes, commands and options of the program train. */
-static const char train_words[] = "tacho train --help 2>/dev/null | sed -n '/^recipes/,$s/^  "
+static const char train_words[] = "tacho train --help all 2>/dev/null | sed -n '/^recipes/,$s/^  "
                                   "\\(--[a-z0-9-]*\\|[a-z][A-Za-z0-9-]*\\)[ ].*/\\1/p'";
 
 static bool is_train(const struct cli_command *command)

@@ -20,8 +20,9 @@ const struct cli_spec cli_train_spec = {
     .about =
         "Passes all arguments to the program train: the same as 'tacho run --report -- train "
         "RECIPE ...'.\n"
-        "'tacho train --help' lists its recipes and options; for recording options, use 'tacho "
-        "run'.",
+        "'tacho train --help' lists the options that most people need, 'tacho train --help all' "
+        "all of them;\n"
+        "for recording options, use 'tacho run'.",
     .examples = "  tacho train gpt2-tiny --steps 200\n"
                 "  tacho run -o a.tacho -- train gpt2-tiny --steps 200",
     .most = -1,
@@ -47,7 +48,8 @@ static int check(char *const *args)
 static bool asks_for_help(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h") || !strcmp(argv[i], "--version"))
+        if (!strncmp(argv[i], "--help", 6) || !strcmp(argv[i], "-h") ||
+            !strcmp(argv[i], "--version"))
             return true;
     return false;
 }
@@ -75,9 +77,9 @@ static int train(char **args, int argc, char **argv, char *path)
 {
     static char run[] = "run", report[] = "--report", end[] = "--", help[] = "--help",
                 check_only[] = "--check";
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        cli_spec_print(stdout, "train", &cli_train_spec);
-        fputs("\nthe program train:\n", stdout);
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        printf("tacho train: %s\n", cli_train_spec.help);
+    if (argc < 2) {
         append(args, (char *[]){path, help, NULL});
         return become(args);
     }

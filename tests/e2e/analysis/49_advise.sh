@@ -111,7 +111,7 @@ if command -v taskset > /dev/null && [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ]
 fi
 
 # ---- two ranks
-if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
+if command -v mpirun > /dev/null && "$TRAIN" --help all | grep -q -- --slow-rank; then
     mpi_environment
     two_ranks() { # where more runs than there are cores, steps differ widely: the medians of 20 odd and 20 even ones as well
         engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --seq 64 "${ranks[@]}"

@@ -18,7 +18,7 @@ work_folder
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=()
-command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank && ranks=(mpirun -np 2 --bind-to none --oversubscribe)
+command -v mpirun > /dev/null && "$TRAIN" --help all | grep -q -- --slow-rank && ranks=(mpirun -np 2 --bind-to none --oversubscribe)
 small=(gpt2-tiny --layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
 cat > compare.py << 'END'
 # compare.py WHAT VARIES OTHERS: a1.json, a2.json (with the edit) and b1.json, b2.json (with the real change). 0: the interval reaches

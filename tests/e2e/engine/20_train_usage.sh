@@ -79,10 +79,27 @@ truncate -s -5 "$dir/c"
 expect 3 'c: damaged' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/c"
 
 # every option in the list is one that the program takes, and every default it prints is one it accepts
-"$TRAIN" --help > "$dir/help" || fails=$((fails + 1))
+"$TRAIN" --help all > "$dir/help" || fails=$((fails + 1))
 for name in gpt2-tiny gpt2-124M gpt2-1558M; do
     grep -q "^  $name " "$dir/help" || { echo "FAIL: --help does not list $name"; fails=$((fails + 1)); }
 done
+# the short help fits a screen and lists what the long one lists, with the same defaults; --help=all, -h and a word that is none
+"$TRAIN" --help > "$dir/brief" || fails=$((fails + 1))
+[ "$(wc -l < "$dir/brief")" -le 40 ] && [ "$(awk 'length > 80' "$dir/brief" | wc -l)" = 0 ] ||
+    { echo "FAIL: the short help is $(wc -l < "$dir/brief") lines, or wider than 80 columns"; fails=$((fails + 1)); }
+for name in gpt2-tiny llama-1.1B resnet50; do
+    grep -q " $name\b" "$dir/brief" || { echo "FAIL: the short help does not name $name"; fails=$((fails + 1)); }
+done
+for option in --steps --dtype --workers --layout --resume --device; do
+    grep -q "^  $option " "$dir/brief" || { echo "FAIL: the short help does not list $option"; fails=$((fails + 1)); }
+done
+sed -n 's/^  \(--[a-z0-9-]*\) .*(default \([^ )]*\)).*/\1 \2/p' "$dir/brief" | while read -r option default; do
+    grep -q "^  $option .*(default $default)" "$dir/help" || echo "$option $default"
+done > "$dir/differ"
+[ ! -s "$dir/differ" ] || { echo "FAIL: other defaults in the long help: $(cat "$dir/differ")"; fails=$((fails + 1)); }
+"$TRAIN" -h | cmp -s - "$dir/brief" && "$TRAIN" --help=all | cmp -s - "$dir/help" && "$TRAIN" gpt2-tiny --help all | cmp -s - "$dir/help" ||
+    { echo "FAIL: -h, --help=all"; fails=$((fails + 1)); }
+expect 2 "only 'all' may follow" "$TRAIN" --help=most
 sed -n 's/^  \(--[a-z0-9-]*\)[ [].*/\1/p' "$dir/help" | sort -u > "$dir/options"
 [ "$(wc -l < "$dir/options")" -ge 60 ] || { echo "FAIL: --help lists few options"; fails=$((fails + 1)); }
 while read -r option; do

@@ -87,7 +87,7 @@ for dtype in fp32 bf16 fp16; do
 done
 check gpt2-tiny "${text[@]}" --accumulate 3 --recompute block --watch 2
 check llama-tiny "${text[@]}" --recompute block --clip-by layer
-names=$("$TRAIN" --help | sed -n 's/^  --optimizer NAME *//p' | sed 's/([^)]*)//g; s/ or /, /g; s/,/ /g')
+names=$("$TRAIN" --help all | sed -n 's/^  --optimizer NAME *//p' | sed 's/([^)]*)//g; s/ or /, /g; s/,/ /g')
 for name in $names; do
     [ "$name" = default ] || check gpt2-tiny "${text[@]}" --layers 1 --optimizer "$name" --lookahead 2
 done

@@ -47,4 +47,4 @@ refuse 2 'do not divide among 3 groups' llama-tiny --groups 3 "${data[@]}"
 refuse 2 'do not make heads of pairs' llama-tiny --heads 3 "${data[@]}"
 refuse 2 'groups is for llama' gpt2-tiny --groups 2 "${data[@]}"
 refuse 3 'holds another model' llama-tiny "${small[@]}" --steps 1 --resume straight
-"$TRAIN" --help | grep -q '^  llama-125M ' || fail "not in the help"
+"$TRAIN" --help all | grep -q '^  llama-125M ' || fail "not in the help"

@@ -62,7 +62,7 @@ refuse 2 'schedule nonsense: unknown' mlp --schedule nonsense
 refuse 2 'clip-by nonsense: unknown' mlp --clip-by nonsense
 mkdir partly && cp "$folder"/train-images-idx3-ubyte partly/
 refuse 3 'partly' mlp --data partly
-"$TRAIN" --help | grep -q '^  mlp ' || fail "not in the help"
+"$TRAIN" --help all | grep -q '^  mlp ' || fail "not in the help"
 
 # a report of it: samples, no tokens
 "$TACHO" run --no-counters -o run.tacho -- "$TRAIN" mlp --steps 30 --log-every 0 > log 2>&1 || { cat log; fail "under tacho"; }

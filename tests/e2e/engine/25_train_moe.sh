@@ -43,4 +43,4 @@ refuse 2 'impossible mixture' moe-tiny --choices 9 "${data[@]}"
 refuse 2 'has no experts' llama-tiny --choices 2 "${data[@]}"
 refuse 2 'are for moe' gpt2-tiny --experts 4 "${data[@]}"
 refuse 3 'holds another model' "${small[@]}" --experts 4 --resume whole
-for name in moe-tiny moe-8x125M; do "$TRAIN" --help | grep -q "^  $name " || fail "$name is not in the help"; done
+for name in moe-tiny moe-8x125M; do "$TRAIN" --help all | grep -q "^  $name " || fail "$name is not in the help"; done

@@ -58,4 +58,4 @@ for i in 1 2 3 4; do
 done
 "$TRAIN" resnet-tiny --format images --data folder --batch 2 --steps 2 > out || { cat out; fail "folders of images"; }
 grep -q 'images of 11 x 9 x 3, from 16 channels on, 2 classes' out || { head -1 out; fail "folders of images: another shape"; }
-for name in resnet-tiny resnet18 resnet50; do "$TRAIN" --help | grep -q "^  $name " || fail "$name is not in the help"; done
+for name in resnet-tiny resnet18 resnet50; do "$TRAIN" --help all | grep -q "^  $name " || fail "$name is not in the help"; done

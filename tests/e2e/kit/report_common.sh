@@ -80,7 +80,7 @@ mpi_environment() {
 # train_with_ranks: for scripts that start train under mpirun: $data to train on, in an empty folder
 train_with_ranks() {
     command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
-    "$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
+    "$TRAIN" --help all | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
     command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
     work_folder
     mpi_environment

@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/../kit/report_common.sh"
 command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
 command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
-"$TRAIN" --help | grep -q -- --simulate-compute || { echo "train was built without MPI"; exit 77; }
+"$TRAIN" --help all | grep -q -- --simulate-compute || { echo "train was built without MPI"; exit 77; }
 work_folder
 mpi_environment
 export XDG_CACHE_HOME=$PWD/cache

@@ -124,7 +124,7 @@ fi
 
 # ---- the engine
 command -v mpirun > /dev/null || { echo "no mpirun: the engine's ranks were not looked at"; exit 77; }
-"$TRAIN" --help | grep -q -- --uneven || { echo "train was built without MPI"; exit 77; }
+"$TRAIN" --help all | grep -q -- --uneven || { echo "train was built without MPI"; exit 77; }
 mpi_environment
 go() { # RANKS OPTIONS...
     local n=$1

@@ -11,7 +11,7 @@ set -u
 . "$(dirname "$0")/../kit/report_common.sh"
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
-"$TRAIN" --help | grep -q -- --simulate-compute || { echo "train has no --simulate-compute"; exit 77; }
+"$TRAIN" --help all | grep -q -- --simulate-compute || { echo "train has no --simulate-compute"; exit 77; }
 work_folder
 mpi_environment
 export XDG_CACHE_HOME=$PWD/cache OMP_NUM_THREADS=1

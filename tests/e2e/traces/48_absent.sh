@@ -51,7 +51,7 @@ injected() { # RANK CAUSE NAME MS COMMAND...: other work on the machine makes sl
 {
     injected 0 input "" 160 "$TRAIN" gpt2-tiny $tiny --workers 0 --slow decode=0.1 --slow read=0.06
     injected 0 framework sleep 120 "$TRAIN" gpt2-tiny $tiny --workers 0 --slow-rank 0=0.12
-    if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-link; then
+    if command -v mpirun > /dev/null && "$TRAIN" --help all | grep -q -- --slow-link; then
         injected 0 communication "" 200 mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny $tiny --workers 1 --no-overlap \
             --slow-rank 1=0.2
         carried 1 framework sleep 200 || fail "the rank that sleeps"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every choice that a run has is described twice: in `train --help` and in docs/engine.md. The
+ * Every choice that a run has is described twice: in `train --help all` and in docs/engine.md. The
  * choices are the rows of the tables that the program itself chooses from, so one that is new and
  * undescribed fails here.
  */
@@ -37,7 +37,7 @@ static int has_word(const char *text, const char *word)
 static void check(const char *kind, const char *word)
 {
     if (!has_word(help, word))
-        fail_msg("%s %s is not in train --help", kind, word);
+        fail_msg("%s %s is not in train --help all", kind, word);
     if (!has_word(page, word))
         fail_msg("%s %s is not in docs/engine.md", kind, word);
 }
