@@ -34,11 +34,21 @@ static const char *no_budget(struct an_context *context)
 
 static const char *few_steps(struct an_context *context)
 {
-    int64_t steps = context->result->steps.detailed;
-    if (an_confidence_of(context) != AN_LOW)
+    int64_t steps = an_steps_observed(context);
+    if (steps >= AN_STEPS_LEAST)
         return NULL;
     return an_finding_text(context, "%" PRId64 " counted step%s: too little evidence", steps,
                            steps == 1 ? "" : "s");
+}
+
+/* Steps that are only guessed, from the kernels of a device. */
+static const char *unsure_steps(struct an_context *context)
+{
+    const struct an_steps *steps = &context->result->steps;
+    if (!steps->detailed || steps->confidence > AN_LOW)
+        return NULL;
+    return an_finding_text(context, "steps were not marked: they are guessed (from %.80s)",
+                           steps->source);
 }
 
 static const char *short_of_cores(struct an_context *context)
@@ -51,6 +61,8 @@ static const char *lost_events(struct an_context *context)
     const struct an_count *lost = &context->result->trust.lost_events;
     if (!lost->valid)
         return lost->reason;
+    if (context->result->trust.missing)
+        return context->result->trust.missing;
     return lost->value ? an_finding_text(context, "%" PRId64 " events were lost", lost->value)
                        : NULL;
 }
@@ -175,6 +187,7 @@ static const char *no_pressure(struct an_context *context)
 enum input {
     INPUT_BUDGET,
     INPUT_STEPS,
+    INPUT_SURE,
     INPUT_CORES,
     INPUT_EVENTS,
     INPUT_WORK,
@@ -211,6 +224,8 @@ static const struct {
                                              "(include/tacho_nvtx.h), or record with "
                                              "torch.profiler and call its step()"},
     [INPUT_STEPS] = {few_steps, .to_check = "record 20 steps or more"},
+    [INPUT_SURE] = {unsure_steps, .to_check = "mark each update with an NVTX range named step, or "
+                                              "record with torch.profiler and call its step()"},
     [INPUT_CORES] = {short_of_cores,
                      .to_check = "record again while no other program needs the cores"},
     [INPUT_EVENTS] = {lost_events, .to_check = "record again; tacho report --section trust "
@@ -379,6 +394,7 @@ static const struct {
 } checks[] = {
     {"where the time of a step goes", everywhere, NEEDS(BUDGET), {"NO_STEPS", "UNATTRIBUTED"}},
     {"enough steps", everywhere, NEEDS(STEPS), {0}},
+    {"what a step is", everywhere, NEEDS(SURE), {0}},
     {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
     {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
     {"exposed communication",

@@ -21,8 +21,15 @@ void an_problem(struct an_context *context, const char *format, ...)
     context->problem[context->problems++] = an_arena_text(context->arena, text);
 }
 
+int64_t an_steps_observed(const struct an_context *context)
+{
+    const struct an_steps *steps = &context->result->steps;
+    int64_t apart = an_time_sub(steps->last_index, steps->first_index);
+    return steps->detailed <= apart ? steps->detailed : apart + 1;
+}
+
 /* High confidence needs marked steps, many of them, nothing lost, nothing that contradicts itself,
- * and little time that is not explained. One step on many ranks is one observation. */
+ * and little time that is not explained. */
 enum an_confidence an_confidence_of(const struct an_context *context)
 {
     const struct an_result *result = context->result;
@@ -30,10 +37,8 @@ enum an_confidence an_confidence_of(const struct an_context *context)
     double unexplained = rest->valid ? rest->value : 100;
     bool lost =
         !result->trust.lost_events.valid || result->trust.lost_events.value || context->problems;
-    int64_t steps = result->steps.detailed,
-            apart = an_time_sub(result->steps.last_index, result->steps.first_index);
-    steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
-    if (steps < 5 || unexplained > 20 || result->trust.missing)
+    int64_t steps = an_steps_observed(context);
+    if (steps < AN_STEPS_LEAST || unexplained > 20 || result->trust.missing)
         return AN_LOW;
     bool is_high = steps >= 20 && !lost && unexplained <= 5;
     return is_high || result->steps.confidence < AN_MEDIUM ? result->steps.confidence : AN_MEDIUM;

@@ -115,6 +115,10 @@ struct an_analyzer {
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *context,
                                                       const char *format, ...);
 
+#define AN_STEPS_LEAST 5 /* fewer are too little evidence */
+/* Counted steps with their details; one step on many ranks is one observation. */
+int64_t an_steps_observed(const struct an_context *context);
+
 /* The confidence that statements about the budget deserve. For analyzers that run after trust. */
 enum an_confidence an_confidence_of(const struct an_context *context);
 
