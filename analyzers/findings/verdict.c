@@ -423,6 +423,8 @@ static const char *what_next(const struct an_context *context)
     if (an_command_framework(context) == AN_FRAMEWORK_TORCH && has_backward(context->trace))
         return "the work of its device is not in the file: a trace of torch.profiler has it, and "
                "'tacho report' reads that";
+    if (an_trace_imported(context->trace))
+        return "tacho report --section ops has the time of each range";
     return an_command_marks(context,
                             "tacho report --section ops has the time of each range, and range() "
                             "of the module tacho names more",
