@@ -182,9 +182,9 @@ static bool by_runs(struct an_gate *gate, const struct an_gate_input *input, dou
                        "(tacho diff A1 A2 ... -- B1 B2 ...), or --assume-run-sd";
         return false;
     }
-    spread.sd = sqrt((squares_of(input->good, input->good_count) +
-                      squares_of(input->bad, input->bad_count)) /
-                     spread.freedom);
+    spread.sd = sqrt(
+        (squares_of(input->good, input->good_count) + squares_of(input->bad, input->bad_count)) /
+        spread.freedom);
     measure(gate, change, &spread);
     gate->least_p = 0;
     if (count > AN_GATE_EXACT)

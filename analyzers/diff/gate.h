@@ -50,7 +50,7 @@ struct an_gate {
     /* Runs a side that decide with a probability of 90 % if the change and the spread are what they
      * seem; 0: more than AN_GATE_RUNS_MOST, or the spread is not known. */
     size_t runs_needed;
-    const char *reason;          /* why it is undecided, static storage; NULL */
+    const char *reason; /* why it is undecided, static storage; NULL */
 };
 
 struct an_gate an_gate_decide(const struct an_gate_input *input);

@@ -88,8 +88,8 @@ static void test_too_few_runs(void **state)
     assert_int_equal(an_gate_decide(&input).state, AN_GATE_NONE);
 }
 
-/* Three runs a side cannot show that a candidate is slower, but that it is not: of all orders of six
- * runs one in twenty has all of the candidate's first. */
+/* Three runs a side cannot show that a candidate is slower, but that it is not: of all orders of
+ * six runs one in twenty has all of the candidate's first. */
 static void test_three_runs_far_faster(void **state)
 {
     const double good[] = {50, 51, 49.5};
@@ -140,8 +140,7 @@ static void test_long_baseline(void **state)
     (void)state;
     record(&seed, 50, 300, good);
     record(&seed, 60, 4, bad);
-    struct an_gate gate =
-        an_gate_decide(&(struct an_gate_input){good, bad, 300, 4, 3, NAN, NAN});
+    struct an_gate gate = an_gate_decide(&(struct an_gate_input){good, bad, 300, 4, 3, NAN, NAN});
     assert_int_equal(gate.state, AN_GATE_FAILED);
     assert_true(gate.change_pct > 15 && gate.change_pct < 25);
 }

@@ -258,8 +258,8 @@ static void test_slow_start(void **state)
     (void)state;
     assert_true(has_slow_start(&(struct an_options){.file = "run.tacho"}));
     assert_true(has_slow_start(&(struct an_options){.some_steps = true, .step_to = 200}));
-    assert_false(has_slow_start(
-        &(struct an_options){.some_steps = true, .step_from = 100, .step_to = 200}));
+    assert_false(
+        has_slow_start(&(struct an_options){.some_steps = true, .step_from = 100, .step_to = 200}));
     assert_false(has_slow_start(&(struct an_options){.part_slices = 100}));
     assert_false(has_slow_start_on_gpu(380)); /* 16.2 s after the start; the first step, 1 s */
     assert_true(has_slow_start_on_gpu(5));
