@@ -31,7 +31,7 @@ reasons = {
     "--hidden": "as --channels", "--eval-batches": "said beside --eval-every", "--checkpoint": "names the file",
 }
 fixed = {name for recipe in recipes for fix in recipe["fixes"] for name in fix.get("set", {})}
-engine = set(re.findall(r"^  (--[a-z-]+)", subprocess.run([os.environ["TRAIN"], "--help"], capture_output=True, text=True, check=True).stdout, re.M))
+engine = set(re.findall(r"^  (--[a-z-]+)", subprocess.run([os.environ["TRAIN"], "--help", "all"], capture_output=True, text=True, check=True).stdout, re.M))
 advised = {}
 for path in sorted(glob.glob(os.environ["SRC"] + "/analyzers/findings/*.c")):
     with open(path, encoding="utf-8") as file:
