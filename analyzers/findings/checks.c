@@ -41,14 +41,10 @@ static const char *few_steps(struct an_context *context)
                            steps == 1 ? "" : "s");
 }
 
-/* Steps that are only guessed, from the kernels of a device. */
 static const char *unsure_steps(struct an_context *context)
 {
-    const struct an_steps *steps = &context->result->steps;
-    if (!steps->detailed || steps->confidence > AN_LOW)
-        return NULL;
     return an_finding_text(context, "steps were not marked: they are guessed (from %.80s)",
-                           steps->source);
+                           context->result->steps.source);
 }
 
 static const char *short_of_cores(struct an_context *context)
@@ -280,6 +276,13 @@ static bool everywhere(const struct an_context *context)
     return true;
 }
 
+/* Steps that are only guessed, from the kernels of a device. */
+static bool of_guesses(const struct an_context *context)
+{
+    const struct an_steps *steps = &context->result->steps;
+    return steps->detailed && steps->confidence <= AN_LOW;
+}
+
 static bool on_devices(const struct an_context *context)
 {
     return context->gpu != NULL;
@@ -394,7 +397,7 @@ static const struct {
 } checks[] = {
     {"where the time of a step goes", everywhere, NEEDS(BUDGET), {"NO_STEPS", "UNATTRIBUTED"}},
     {"enough steps", everywhere, NEEDS(STEPS), {0}},
-    {"what a step is", everywhere, NEEDS(SURE), {0}},
+    {"what a step is", of_guesses, NEEDS(SURE), {0}},
     {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
     {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
     {"exposed communication",

@@ -426,8 +426,8 @@ static const char *what_next(const struct an_context *context)
     if (an_trace_imported(context->trace))
         return "tacho report --section ops has the time of each range";
     return an_command_marks(context,
-                            "tacho report --section ops has the time of each range, and range() "
-                            "of the module tacho names more",
+                            "tacho report --section ops has the time of each range; to name more, "
+                            "use range() of the module tacho",
                             "payloads of include/tacho_nvtx.h make the rest visible");
 }
 
