@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Layouts of 2, 4 and 8 ranks, schedules, stages of ZeRO and micro-batches drawn by a seed (SEED, 1; DRAWS, 20): after 20 steps the checkpoint
+# All layouts of 2, 4 and 8 ranks in an order drawn by a seed (SEED, 1; DRAWS, 34, which is each of them once), with schedules, stages of ZeRO and
+# micro-batches drawn by it too: after 20 steps the checkpoint
 # is that of one rank, byte by byte where sums can be made in order, else within 1e-6 of each tensor's norm (NEAR: another limit, and "double"
 # where TRAIN is of `make double`); what is said to be sent is the formula.
 # timeout: 1800
@@ -12,14 +13,16 @@ has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 export OMP_NUM_THREADS=1
 train=("$TRAIN" gpt2-tiny --channels 48 --heads 8 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --log-every 1 --steps 20)
-python3 - "${SEED:-1}" "${DRAWS:-20}" << 'P' > draws
+python3 - "${SEED:-1}" "${DRAWS:-34}" << 'P' > draws
 import random
 import sys
 
 draw = random.Random(int(sys.argv[1]))
-for _ in range(int(sys.argv[2])):
-    ranks = draw.choice([2, 4, 8])
-    tp, pp, cp = draw.choice([(t, p, c) for t in (1, 2, 4, 8) for p in (1, 2, 4, 8) for c in (1, 2, 4, 8) if ranks % (t * p * c) == 0])
+powers = (1, 2, 4, 8)
+layouts = [(n, t, p, c) for n in (2, 4, 8) for t in powers for p in powers for c in powers if n % (t * p * c) == 0]
+draw.shuffle(layouts)
+for i in range(int(sys.argv[2])):
+    ranks, tp, pp, cp = layouts[i % len(layouts)]
     dp = ranks // tp // pp // cp
     layers, micro, recompute = draw.randint(max(4, pp), max(7, pp)), draw.choice([1, 2, 3, 5]), draw.choice(["none", "block"])
     zero = draw.choice([0, 1, 2] + [3] * (pp == 1))
