@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # All layouts of 2, 4 and 8 ranks in an order drawn by a seed (SEED, 1; DRAWS, 34, which is each of them once), with schedules, stages of ZeRO and
-# micro-batches drawn by it too: after 20 steps the checkpoint
-# is that of one rank, byte by byte where sums can be made in order, else within 1e-6 of each tensor's norm (NEAR: another limit, and "double"
-# where TRAIN is of `make double`); what is said to be sent is the formula.
+# micro-batches drawn by it too: after 20 steps the checkpoint is that of one rank, byte by byte where sums can be made in order, else within 1e-6 of
+# each tensor's norm (NEAR: another limit, and "double" where TRAIN is of `make double`); what is said to be sent is the formula.
 # timeout: 1800
 # shellcheck disable=SC2154 # variables of ranks_common.sh
 # shellcheck disable=SC2086 # options that are lists of words
