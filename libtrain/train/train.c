@@ -538,45 +538,68 @@ static void report_start(struct run *run)
     lt_run_report(run, &progress);
 }
 
+/* A run is no local variable: samplers of call stacks copy a few KiB of each stack, and every stack
+ * of a step would be cut off in the frame that holds it. */
+static struct run *new_run(const struct lt_context *context, const struct lt_train_config *config,
+                           const struct lt_train_hooks *hooks)
+{
+    static const struct lt_train_hooks none;
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        return NULL;
+    run->config = config;
+    run->hooks = hooks ? hooks : &none;
+    run->context = run->evaluation = *context;
+    run->evaluation.evaluation = 1;
+    run->trace = context->trace;
+    run->seed = config->seed;
+    run->parallel = config->parallel;
+    run->best = INFINITY;
+    run->scaling = lt_scaling_start(&config->scaling);
+    return run;
+}
+
+static void destroy_run(struct run *run)
+{
+    lt_background_close(run->background);
+    lt_early_destroy(run->early);
+    lt_device_steps_close(run->device);
+    lt_parallel_detach(run->parallel);
+    lt_loader_destroy(run->loader);
+    lt_optimizer_destroy(&run->optimizer);
+    lt_local_close(&run->local);
+    lt_division_close(&run->division);
+    lt_watch_destroy(run->watch);
+    lt_range_test_destroy(run->range);
+    free(run->partial);
+    free(run);
+}
+
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
              const struct lt_context *context, const struct lt_train_config *config,
              const struct lt_train_hooks *hooks, struct tacho_error *err)
 {
-    static const struct lt_train_hooks none;
-    struct run run = {.model = model,
-                      .train = train,
-                      .held_out = held_out,
-                      .config = config,
-                      .hooks = hooks ? hooks : &none,
-                      .context = *context,
-                      .evaluation = *context,
-                      .trace = context->trace,
-                      .seed = config->seed,
-                      .parallel = config->parallel,
-                      .best = INFINITY};
-    run.evaluation.evaluation = 1;
-    run.scaling = lt_scaling_start(&config->scaling);
-    int rc = lt_parallel_agree(run.parallel, open_run(&run, err), err);
+    struct run *run = new_run(context, config, hooks);
+    int rc = run ? 0 : lt_no_memory(err);
+    if (run) {
+        run->model = model;
+        run->train = train;
+        run->held_out = held_out;
+        rc = open_run(run, err);
+    }
+    rc = lt_parallel_agree(config->parallel, rc, err);
+    if (!run)
+        return rc;
     if (rc == 0) {
-        report_start(&run);
-        rc = loop(&run, err);
+        report_start(run);
+        rc = loop(run, err);
     }
     if (rc == 0)
-        lt_division_measure(&run.division, run.local.formula, lt_local_delay(&run.local));
-    if (rc == 0 && run.range)
-        lt_run_report(&run, &(struct lt_progress){.event = LT_EVENT_RANGE,
-                                                  .step = run.step,
-                                                  .rate = lt_range_test_rate(run.range)});
-    lt_background_close(run.background);
-    lt_early_destroy(run.early);
-    lt_device_steps_close(run.device);
-    lt_parallel_detach(run.parallel);
-    lt_loader_destroy(run.loader);
-    lt_optimizer_destroy(&run.optimizer);
-    lt_local_close(&run.local);
-    lt_division_close(&run.division);
-    lt_watch_destroy(run.watch);
-    lt_range_test_destroy(run.range);
-    free(run.partial);
+        lt_division_measure(&run->division, run->local.formula, lt_local_delay(&run->local));
+    if (rc == 0 && run->range)
+        lt_run_report(run, &(struct lt_progress){.event = LT_EVENT_RANGE,
+                                                 .step = run->step,
+                                                 .rate = lt_range_test_rate(run->range)});
+    destroy_run(run);
     return rc;
 }
