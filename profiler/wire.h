@@ -265,6 +265,11 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
 #define WIRE_GPU_GRAPH_IDS_OK 130101u
 
 #define WIRE_GPU_WAITS_ASKED (-1)
+/* So many kernels, copies, memsets and calls that make a stream wait, on other streams than the one
+ * that has the work, show that a second stream is really used. Fewer are the start of a library:
+ * cuBLAS sets memory four times on two streams of its own for each thread that uses it, and in
+ * PyTorch two threads do, that of the step and that of backward. */
+#define WIRE_GPU_SECOND_STREAM 16u
 /* Reason of the loss row, whose times are those of the gap. */
 #define WIRE_GPU_WAITS_LATE \
     "waits between streams not recorded until a second stream was noticed (TACHO_GPU=waits: from " \
@@ -391,11 +396,13 @@ struct wire_gpu {
     _Atomic uint32_t windows;        /* ever opened */
     _Atomic int64_t graph_ids_until; /* CLOCK_MONOTONIC ns when the kinds were first all off; 0 =
                                         never, or the CUPTI is WIRE_GPU_GRAPH_IDS_OK */
-    /* Where events and synchronization are recorded only once more than one stream is in use:
-     * CUPTI's time when that was first so, as far as it was seen; 0 = not seen. Then when their
-     * recording began, CLOCK_MONOTONIC ns; 0 = it has not; WIRE_GPU_WAITS_ASKED = they are recorded
-     * from the start or not at all, as the user asked. */
+    /* Events and synchronization are not recorded while one stream is in use. CUPTI's time of the
+     * first use of a second stream, of those that count (WIRE_GPU_SECOND_STREAM); 0 = not seen.
+     * Then CLOCK_MONOTONIC ns when their recording ended because one stream was seen, and when it
+     * began again; 0 = it has not; waits_from WIRE_GPU_WAITS_ASKED = they are recorded all the time
+     * or not at all, as the user asked. */
     _Atomic uint64_t streams_from;
+    _Atomic int64_t waits_until;
     _Atomic int64_t waits_from;
     _Atomic uint64_t sequence;
     _Atomic uint64_t step;      /* index + 1 of the newest tacho.step; 0 = none yet */

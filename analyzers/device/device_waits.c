@@ -82,6 +82,32 @@ static int resolve(struct an_edge_builder *builder, const struct wait *wait)
     return 0;
 }
 
+/* When the recorder left out what the streams of a process wait for, because one of them had all
+ * the work; off == on: it did not. */
+struct unrecorded {
+    int64_t off, on;
+    bool rows; /* the process has rows of waits */
+};
+
+static struct unrecorded unrecorded_of(struct an_edge_builder *builder, size_t process)
+{
+    const struct an_trace *trace = builder->trace;
+    struct unrecorded out = {0};
+    int64_t off = 0, on = 0;
+    if (process >= trace->process_count)
+        return out;
+    long long id = (long long)trace->process[process].id;
+    const char *off_key = an_arena_format(builder->scratch, "process.%lld.waits_off_ns", id),
+               *on_key = an_arena_format(builder->scratch, "process.%lld.waits_on_ns", id);
+    if (!off_key || !an_trace_key_integer(trace, off_key, &off))
+        return out;
+    out.off = an_time_add(trace->process[process].start, off);
+    out.on = INT64_MAX;
+    if (on_key && an_trace_key_integer(trace, on_key, &on))
+        out.on = an_time_add(trace->process[process].start, on);
+    return out;
+}
+
 /* ---- from rows -------------------------------------------------------------------------------------------------------------- */
 
 static bool is_wait_row(const struct an_trace *trace, uint32_t row)
@@ -89,13 +115,21 @@ static bool is_wait_row(const struct an_trace *trace, uint32_t row)
     return !strcmp(an_trace_name(trace, trace->slice.name[row]), "Stream Wait Event");
 }
 
+/* Index in builder->call of the call that is `slice`; call_count: it is none of them. */
+static size_t call_place(const struct an_edge_builder *builder, uint32_t slice)
+{
+    size_t low = 0, high = builder->call_count;
+    AN_BISECT(low, high, builder->call[middle].slice < slice);
+    return low < builder->call_count && builder->call[low].slice == slice ? low
+                                                                          : builder->call_count;
+}
+
 /* Returns the last call before `slice` on its thread that records an event; AN_NONE if there is
  * none among the 64 calls before it. */
 static uint32_t record_before(const struct an_edge_builder *builder, uint32_t slice)
 {
-    size_t low = 0, high = builder->call_count;
-    AN_BISECT(low, high, builder->call[middle].slice < slice);
-    if (low == builder->call_count || builder->call[low].slice != slice)
+    size_t low = call_place(builder, slice);
+    if (low == builder->call_count)
         return AN_NONE;
     uint32_t track = builder->call[low].track;
     for (size_t i = low; i-- > 0 && builder->call[i].track == track && low - i < 64;)
@@ -105,9 +139,9 @@ static uint32_t record_before(const struct an_edge_builder *builder, uint32_t sl
 }
 
 /* A row names the stream that waits and, in most traces, the stream and the call that recorded the
- * event; what is missing is inferred from the calls of the thread. *called gets the time of the
+ * event; what is missing is inferred from the calls of the thread. `rowed` gets a mark at the
  * wait's call. */
-static int wait_of_row(struct an_edge_builder *builder, size_t i, int64_t *called)
+static int wait_of_row(struct an_edge_builder *builder, size_t i, uint8_t *rowed)
 {
     const struct an_trace *trace = builder->trace;
     uint32_t row = builder->row[i], on = builder->row_track[i], process = trace->track[on].process;
@@ -117,7 +151,8 @@ static int wait_of_row(struct an_edge_builder *builder, size_t i, int64_t *calle
     int64_t stream = an_edge_number(trace, row, "stream");
     struct wait wait = {
         .on = on, .of = AN_NONE, .called = trace->slice.start[call == AN_NONE ? row : call]};
-    *called = wait.called;
+    if (call != AN_NONE)
+        rowed[call_place(builder, an_call_outermost(trace, call))] = 1;
     /* No op of this stream has a launch in the file. */
     if (builder->first[on] == builder->first[on + 1])
         return 0;
@@ -175,9 +210,18 @@ static int resolve_pending(struct an_edge_builder *builder, const struct pending
     return 0;
 }
 
-/* Finds the waits of one thread, whose calls are builder->call[from .. end), before a time. Calls
- * do not say for which stream they wait, so waits are kept until the thread launches. */
-static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end, int64_t before)
+/* Is what a call waits for to be found without a row? */
+static bool without_row(const struct an_edge_builder *builder, size_t i,
+                        const struct unrecorded *unrecorded, const uint8_t *rowed)
+{
+    int64_t start = builder->trace->slice.start[builder->call[i].slice];
+    return !unrecorded->rows || (!rowed[i] && start >= unrecorded->off && start < unrecorded->on);
+}
+
+/* Finds the waits of one thread, whose calls are builder->call[from .. end). Calls do not say for
+ * which stream they wait, so waits are kept until the thread launches. */
+static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end,
+                           const struct unrecorded *unrecorded, const uint8_t *rowed)
 {
     const struct an_devices *devices = builder->devices;
     const struct an_trace *trace = builder->trace;
@@ -192,8 +236,8 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
         uint32_t slice = builder->call[i].slice;
         if (builder->call[i].kind == AN_API_RECORD)
             record = slice;
-        if (builder->call[i].kind != AN_API_WAIT || trace->slice.start[slice] >= before ||
-            an_call_outermost(trace, slice) != slice)
+        if (builder->call[i].kind != AN_API_WAIT || an_call_outermost(trace, slice) != slice ||
+            !without_row(builder, i, unrecorded, rowed))
             continue;
         size_t next = launches_of_thread.at;
         while (next < launches_of_thread.end && devices->launch_slice[next] < slice)
@@ -219,9 +263,10 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
     return rc;
 }
 
-/* By process, the calls before its first row of a wait: such rows may have been recorded from some
- * moment on, because a second stream came into use. */
-static int waits_of_calls(struct an_edge_builder *builder, const int64_t *first_row)
+/* All calls of a process without rows of waits; else those that were made while no such rows were
+ * recorded. */
+static int waits_of_calls(struct an_edge_builder *builder, const struct unrecorded *unrecorded,
+                          const uint8_t *rowed)
 {
     const struct an_trace *trace = builder->trace;
     int rc = 0;
@@ -230,7 +275,7 @@ static int waits_of_calls(struct an_edge_builder *builder, const int64_t *first_
              next < builder->call_count && builder->call[next].track == builder->call[i].track;)
             next++;
         size_t process = an_edge_process(trace, builder->call[i].track);
-        rc = waits_of_thread(builder, i, next, first_row[process]);
+        rc = waits_of_thread(builder, i, next, &unrecorded[process], rowed);
     }
     return rc;
 }
@@ -298,20 +343,18 @@ int an_edges_waits(struct an_edge_builder *builder)
 {
     const struct an_trace *trace = builder->trace;
     size_t processes = trace->process_count + 1;
-    int64_t *first_row = malloc(processes * sizeof *first_row);
-    uint8_t *any = calloc(processes, 1);
-    int rc = first_row && any ? 0 : TACHO_ENOMEM;
+    struct unrecorded *unrecorded = malloc(processes * sizeof *unrecorded);
+    uint8_t *any = calloc(processes, 1), *rowed = calloc(builder->call_count + 1, 1);
+    int rc = unrecorded && any && rowed ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < processes && !rc; i++)
-        first_row[i] = INT64_MAX;
+        unrecorded[i] = unrecorded_of(builder, i);
     for (size_t i = 0; i < builder->row_count && !rc; i++) {
-        size_t id = an_edge_process(trace, builder->row_track[i]);
-        int64_t called;
         if (!is_wait_row(trace, builder->row[i]))
             continue;
-        rc = wait_of_row(builder, i, &called);
-        first_row[id] = called < first_row[id] ? called : first_row[id];
+        unrecorded[an_edge_process(trace, builder->row_track[i])].rows = true;
+        rc = wait_of_row(builder, i, rowed);
     }
-    rc = rc ? rc : waits_of_calls(builder, first_row);
+    rc = rc ? rc : waits_of_calls(builder, unrecorded, rowed);
     for (size_t i = 0; i < builder->call_count && !rc; i++) {
         size_t id = an_edge_process(trace, builder->call[i].track);
         any[id] |= builder->call[i].kind == AN_API_WAIT;
@@ -319,10 +362,11 @@ int an_edges_waits(struct an_edge_builder *builder)
     for (size_t device = 0; device < builder->devices->device_count && !rc; device++) {
         uint32_t id = builder->devices->device[device].process;
         size_t process = id < trace->process_count ? id : trace->process_count;
-        if (first_row[process] == INT64_MAX && !any[process])
+        if (!unrecorded[process].rows && !any[process])
             rc = waits_of_times(builder, &builder->devices->device[device]);
     }
-    free(first_row);
+    free(unrecorded);
     free(any);
+    free(rowed);
     return rc;
 }

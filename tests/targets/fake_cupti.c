@@ -19,14 +19,14 @@
  *     joins         another tool subscribes when the first callback is enabled
  *
  * What the real one is strict about: there is one subscriber, and a second one gets 39 (from 13.3
- * on there may be several, if the first and the next one say so); a buffer with a record that is
- * not complete comes back from a forced flush only; a buffer that has not come back has a mark,
- * which is not a kind, after its last record; a record is dropped, and counted until the count is
- * read, when others register callbacks; buffers belong to threads from 13.0 on, unless the
- * attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries of
- * events are recorded with their result unless that is turned off; once all calls of the driver
- * were recorded and no longer are, single ones cannot be turned on; before 13.1 update 1 the ids
- * of graph launches are wrong once all kinds were off.
+ * on there may be several, if the first and the next one say so); a buffer with work that has not
+ * ended comes back from a forced flush only, and a full one once it has; a buffer that has not come
+ * back has a mark, which is not a kind, after its last record; a record is dropped, and counted
+ * until the count is read, when others register callbacks; buffers belong to threads from 13.0 on,
+ * unless the attribute says otherwise; a buffer goes to whoever has registered callbacks by then;
+ * queries of events are recorded with their result unless that is turned off; once all calls of the
+ * driver were recorded and no longer are, single ones cannot be turned on; before 13.1 update 1 the
+ * ids of graph launches are wrong once all kinds were off.
  *
  * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream
  * bytes name"; owner is `tool`, or `other` while the stand-in for torch.profiler has the records.
@@ -54,6 +54,7 @@
 
 #define EXPORT  __attribute__((visibility("default")))
 #define THREADS 256
+#define FULL    64 /* buffers with work that has not ended; more come back at once */
 
 typedef void (*request_fn)(uint8_t **buffer, size_t *size, size_t *max);
 typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
@@ -73,9 +74,9 @@ static struct {
     struct slot {
         uint8_t *at;
         size_t size, used;
-        bool incomplete;
+        uint64_t busy; /* until its work has ended, CLOCK_REALTIME ns */
         pid_t tid;
-    } slot[THREADS];
+    } slot[THREADS], full[FULL];
     uint32_t correlation, event_record;
     unsigned kernels, dropped;
     int log;
@@ -243,9 +244,31 @@ static void give_back(struct slot *s)
 {
     uint8_t *at = s->at;
     s->at = NULL;
-    s->incomplete = false;
+    s->busy = 0;
     if (fake.complete)
         fake.complete((void *)0x1000, 0, at, s->size, s->used);
+}
+
+/* Full buffers come back once their work has ended, or all of them. */
+static void give_back_full(bool all)
+{
+    uint64_t time = now();
+    for (int i = 0; i < FULL; i++)
+        if (fake.full[i].at && (all || fake.full[i].busy <= time))
+            give_back(&fake.full[i]);
+}
+
+/* A buffer is full: it waits for its work if there is a place for it. */
+static void fill_up(struct slot *s)
+{
+    for (int i = 0; i < FULL && s->at && s->busy > now(); i++)
+        if (!fake.full[i].at) {
+            fake.full[i] = *s;
+            s->at = NULL;
+            s->busy = 0;
+        }
+    if (s->at)
+        give_back(s);
 }
 
 static struct slot *slot_of_thread(void)
@@ -269,7 +292,7 @@ static uint8_t *room(size_t bytes)
     if (!s)
         return NULL;
     if (s->at && s->size - s->used < bytes)
-        give_back(s);
+        fill_up(s);
     if (!s->at && fake.request) {
         size_t max = 0;
         s->used = s->size = 0;
@@ -282,6 +305,14 @@ static uint8_t *room(size_t bytes)
     if (s->size - s->used >= 4)
         put32(s->at, s->used, 0x7fffffff);
     return r;
+}
+
+/* The buffer that has just got a record cannot come back before this time. */
+static void keep_until(uint64_t time)
+{
+    struct slot *s = slot_of_thread();
+    if (s && s->busy < time)
+        s->busy = time;
 }
 
 static uint8_t *record(uint32_t kind)
@@ -344,8 +375,9 @@ static void put_kernel(const struct fake_call *c, uint32_t correlation)
         start = end = 0;
     if (c->endless) {
         start = end = 0;
-        slot_of_thread()->incomplete = true;
+        keep_until(UINT64_MAX);
     }
+    keep_until(end);
     r[6] = 32; /* registers */
     put64(r, 16, stamp(start));
     put64(r, 24, stamp(end));
@@ -373,6 +405,7 @@ static void put_memory(const struct fake_call *c, uint32_t correlation)
         return;
     uint64_t start = c->start ? c->start : now();
     uint64_t end = c->end ? c->end : start + c->bytes / 16 + 1;
+    keep_until(end);
     if (kind == 1) {
         r[4] = 1; /* host to device, from pinned memory; that of the rehearsal is pageable */
         r[5] = c->start ? 1 : 2;
@@ -453,6 +486,7 @@ static void put_graph(const struct fake_call *c, uint32_t correlation)
     if (!r)
         return;
     uint64_t start = c->start ? c->start : now(), end = c->end ? c->end : start + 5000;
+    keep_until(end);
     put32(r, 4, correlation);
     put64(r, 8, stamp(start));
     put64(r, 16, stamp(end));
@@ -509,6 +543,7 @@ static void on_call(struct fake_call *c)
         callback(fake.user, 1, cbid, &data);
     uint64_t start = now();
     pthread_mutex_lock(&fake.lock);
+    give_back_full(false);
     uint32_t correlation = ++fake.correlation;
     if (c->what == FAKE_GRAPH && fake.session > 1 && version() < 130101)
         correlation += 3; /* that of some call to come */
@@ -605,6 +640,7 @@ DECLARE(cuptiActivityPushExternalCorrelationId, int kind, uint64_t id);
 DECLARE(cuptiActivityPopExternalCorrelationId, int kind, uint64_t *id);
 EXPORT int cuptiSubscribe_v2(void **s, callback_fn f, void *user, void *params);
 EXPORT void fake_kineto(int begin);
+EXPORT int fake_records(int kind);
 
 int cuptiGetVersion(uint32_t *v)
 {
@@ -818,11 +854,18 @@ int cuptiActivityFlushAll(uint32_t flag)
     if (!(flag & 1) && fault("lazy"))
         return 0;
     pthread_mutex_lock(&fake.lock);
+    uint64_t time = now();
+    give_back_full(flag & 1);
     for (int i = 0; i < THREADS; i++)
-        if (fake.slot[i].at && fake.slot[i].used && (flag & 1 || !fake.slot[i].incomplete))
+        if (fake.slot[i].at && fake.slot[i].used && (flag & 1 || fake.slot[i].busy <= time))
             give_back(&fake.slot[i]);
     pthread_mutex_unlock(&fake.lock);
     return 0;
+}
+
+int fake_records(int kind)
+{
+    return (int)(fake.kinds >> kind & 1);
 }
 
 static size_t device_bytes = 3200000, device_buffers = 250;

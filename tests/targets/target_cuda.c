@@ -22,7 +22,12 @@
  *     --skip N                  from step N on each second step lacks the last layer
  *     --waits N                 streams wait for events from step N on (-1: never), else always
  *     --nccl N                  NCCL makes a communicator of N ranks before the steps
- *     --second N                kernels run on a second stream, too, from step N on
+ *     --nccl-at N               in step N instead
+ *     --second N                16 kernels a step run on a second stream, too, from step N on
+ *     --blas MASK               cuBLAS starts in these steps: two memsets on each of two streams
+ *     --busy N                  the last kernel of each step takes N ms
+ *     --await N:M               before step N until events and synchronization are not recorded,
+ *                               before step M until they are (-1: not at all)
  */
 #include <dlfcn.h>
 #include <getopt.h>
@@ -40,7 +45,7 @@
 
 static struct {
     long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to, ranges, odd, skip;
-    long graphs, host, poll, waits, second, nccl;
+    long graphs, host, poll, waits, second, nccl, nccl_at, blas, busy, await_off, await_on;
     const char *end;
     int tell, late, quiet, endless;
 } opt = {.steps = 5,
@@ -49,7 +54,10 @@ static struct {
          .end = "exit",
          .kineto_from = -2,
          .kineto_to = -2,
-         .second = -1};
+         .second = -1,
+         .nccl_at = -1,
+         .await_off = -1,
+         .await_on = -1};
 static long current; /* step */
 
 static void (*gpu_call)(struct fake_call *c);
@@ -66,6 +74,32 @@ static void pause_ms(long ms)
     nanosleep(&t, NULL);
 }
 
+/* Real time, ns, `ms` from now. */
+static uint64_t time_in(long ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + (uint64_t)ms * 1000000u;
+}
+
+/* What cuBLAS does at its start in each thread, on streams of its own. */
+static void start_blas(void)
+{
+    for (int i = 0; i < 4; i++)
+        gpu_call(&(struct fake_call){.what = FAKE_SET, .stream = i < 2 ? 13 : 29, .bytes = 512});
+}
+
+/* Until synchronization is recorded, or is not. */
+static void await_records(int on)
+{
+    void *cupti = dlopen("libcupti.so.13", RTLD_LAZY);
+    int (*records)(int) = cupti ? (int (*)(int))(uintptr_t)dlsym(cupti, "fake_records") : NULL;
+    for (int i = 0; records && records(38) != on && i < 600; i++)
+        pause_ms(10);
+    if (!records || records(38) != on)
+        fprintf(stderr, "synchronization is still %srecorded\n", on ? "not " : "");
+}
+
 static void *work(void *arg)
 {
     uint32_t stream = 7 + (uint32_t)(uintptr_t)arg;
@@ -74,9 +108,15 @@ static void *work(void *arg)
     struct fake_call event = {.what = FAKE_EVENT, .stream = stream, .event = 3};
     struct fake_call wait = {.what = FAKE_WAIT, .stream = stream + 100, .event = 3};
     struct fake_call sync = {.what = FAKE_SYNC, .stream = stream};
+    if (opt.blas >> current & 1)
+        start_blas();
     gpu_call(&copy);
     for (long i = 0; i < opt.kernels; i++) {
         struct fake_call k = {.what = FAKE_LAUNCH, .stream = stream, .driver = i % 5 == 4};
+        if (opt.busy && i == opt.kernels - 1) {
+            k.start = time_in(0);
+            k.end = time_in(opt.busy);
+        }
         k.kernel = kernel_name[i % 4];
         k.graph_node = i % 10 == 9 ? (uint64_t)i : 0;
         gpu_call(&k);
@@ -96,7 +136,7 @@ static void *work(void *arg)
             &(struct fake_call){.what = FAKE_QUERY, .stream = stream, .driver = 1, .event = 3});
     if (opt.waits >= 0 && current >= opt.waits)
         gpu_call(&wait);
-    if (opt.second >= 0 && current >= opt.second)
+    for (int i = 0; opt.second >= 0 && current >= opt.second && i < 16; i++)
         gpu_call(&(struct fake_call){
             .what = FAKE_LAUNCH, .stream = stream + 50, .kernel = kernel_name[0]});
     gpu_call(&sync);
@@ -221,14 +261,31 @@ static void children(char **argv)
 
 static void options(int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"steps", 1, 0, 's'},  {"kernels", 1, 0, 'k'}, {"threads", 1, 0, 't'},
-        {"ms", 1, 0, 'm'},     {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
-        {"end", 1, 0, 'e'},    {"kineto", 1, 0, 'K'},  {"tell", 0, 0, 'T'},
-        {"late", 0, 0, 'L'},   {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
-        {"skip", 1, 0, 'S'},   {"graphs", 1, 0, 'g'},  {"host", 1, 0, 'h'},
-        {"poll", 1, 0, 'P'},   {"endless", 0, 0, 'E'}, {"waits", 1, 0, 'w'},
-        {"second", 1, 0, '2'}, {"nccl", 1, 0, 'n'},    {0}};
+    static const struct option table[] = {{"steps", 1, 0, 's'},
+                                          {"kernels", 1, 0, 'k'},
+                                          {"threads", 1, 0, 't'},
+                                          {"ms", 1, 0, 'm'},
+                                          {"fork", 1, 0, 'f'},
+                                          {"spawn", 1, 0, 'p'},
+                                          {"end", 1, 0, 'e'},
+                                          {"kineto", 1, 0, 'K'},
+                                          {"tell", 0, 0, 'T'},
+                                          {"late", 0, 0, 'L'},
+                                          {"ranges", 1, 0, 'r'},
+                                          {"odd", 1, 0, 'o'},
+                                          {"skip", 1, 0, 'S'},
+                                          {"graphs", 1, 0, 'g'},
+                                          {"host", 1, 0, 'h'},
+                                          {"poll", 1, 0, 'P'},
+                                          {"endless", 0, 0, 'E'},
+                                          {"waits", 1, 0, 'w'},
+                                          {"second", 1, 0, '2'},
+                                          {"nccl", 1, 0, 'n'},
+                                          {"nccl-at", 1, 0, 'N'},
+                                          {"blas", 1, 0, 'b'},
+                                          {"busy", 1, 0, 'B'},
+                                          {"await", 1, 0, 'A'},
+                                          {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;)
         switch (c) {
         case 's':
@@ -292,6 +349,19 @@ static void options(int argc, char **argv)
         case '2':
             opt.second = atol(optarg);
             break;
+        case 'N':
+            opt.nccl_at = atol(optarg);
+            break;
+        case 'b':
+            opt.blas = atol(optarg);
+            break;
+        case 'B':
+            opt.busy = atol(optarg);
+            break;
+        case 'A':
+            if (sscanf(optarg, "%ld:%ld", &opt.await_off, &opt.await_on) != 2)
+                exit(2);
+            break;
         default:
             exit(2);
         }
@@ -320,9 +390,15 @@ int main(int argc, char **argv)
     free(kept);
     tacho_nvtx_open(&nvtx, "libtrain");
     children(argv);
-    if (opt.nccl)
+    if (opt.nccl && opt.nccl_at < 0)
         communicator((int)opt.nccl);
     for (long i = 0; i < opt.steps; i++) {
+        if (opt.nccl && i == opt.nccl_at)
+            communicator((int)opt.nccl);
+        if (i == opt.await_off)
+            await_records(0);
+        if (i == opt.await_on)
+            await_records(1);
         if (i == opt.kineto_from)
             kineto(1);
         if (i == opt.kineto_to)

@@ -32,8 +32,12 @@ struct agent_cuda {
     _Atomic uint64_t requests, completions, records; /* ever */
     _Atomic uint32_t forcing;                        /* a forced flush is under way */
     _Atomic uint32_t graphs;                         /* a CUDA graph was launched */
-    _Atomic uint32_t streams; /* that were seen to work: 0, 1, or 2 for more than one */
-    uint32_t epoch;           /* of the walk over a buffer, from 1; with the lock of walks */
+    _Atomic uint32_t streams; /* that are in use: 0 = not known, 1, or 2 for more than one */
+    /* Uses of other streams than the one that has the work, since the recording of waits was
+     * switched off (WIRE_GPU_SECOND_STREAM), and CUPTI's time of the first of them. */
+    _Atomic uint32_t strays;
+    _Atomic uint64_t strays_from;
+    uint32_t epoch; /* of the walk over a buffer, from 1; with the lock of walks */
     int (*driver_version)(int *version);
 };
 extern struct agent_cuda agent_cuda;
@@ -61,8 +65,9 @@ void agent_capture_configure(void);
 int agent_capture_begin(enum wire_gpu_stage *stage);
 void agent_capture_end(void);
 bool agent_capture_enabled(void);
-/* On the flush thread: begins to record events and synchronization once more than one stream was
- * seen to work. Calls CUPTI, so it must not be called from CUPTI's callbacks. */
+/* On the flush thread: ends the recording of events and synchronization once one stream was seen to
+ * have all the work, and begins it again once more than one is in use. Calls CUPTI, so it must not
+ * be called from CUPTI's callbacks. */
 void agent_capture_waits(void);
 /* Takes the records back from another profiler. */
 void agent_capture_restart(void);

@@ -22,8 +22,8 @@ enum cupti_result {
 };
 
 /* Activity kinds: how each is called, its number, and whether it is recorded by default. Those with
- * CUPTI_ON_STREAMS are recorded once the process is seen to use more than one stream: they cost as
- * much as all others together, and say nothing of a process with one stream (cupti_capture.c). */
+ * CUPTI_ON_STREAMS are recorded unless the process is seen to use one stream only: they cost as
+ * much as all others together, and say nothing of such a process (cupti_capture.c). */
 enum cupti_default { CUPTI_OFF = 0, CUPTI_ON = 1, CUPTI_ON_STREAMS = 2 };
 #define CUPTI_KIND_MAP(X) \
     X(MEMCPY, 1, CUPTI_ON) \

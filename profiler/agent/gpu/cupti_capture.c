@@ -21,9 +21,10 @@
 static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
     bool chosen[WIRE_GPU_KINDS];
-    bool later[WIRE_GPU_KINDS]; /* of these: only once more than one stream is in use */
-    bool any_later;
+    bool streams[WIRE_GPU_KINDS]; /* of these: not while one stream is in use */
+    bool any_streams;
     _Atomic bool waits; /* those are on */
+    bool without;       /* since they were switched last, recording does without them */
     bool handed_over;   /* another profiler had the records */
     _Atomic bool enabled, paused;
 } state = {.window = PTHREAD_MUTEX_INITIALIZER};
@@ -99,9 +100,9 @@ static void choose_kinds(void)
     bool waits = *list || agent_cupti_option("waits");
     for (size_t i = 0; i < KINDS; i++) {
         state.chosen[kind_table[i].kind] = kind_table[i].on != CUPTI_OFF;
-        state.later[kind_table[i].kind] = kind_table[i].on == CUPTI_ON_STREAMS && !waits;
+        state.streams[kind_table[i].kind] = kind_table[i].on == CUPTI_ON_STREAMS && !waits;
     }
-    state.any_later = !waits;
+    state.any_streams = !waits;
     if (waits)
         relaxed_store(&agent_cuda.gpu->waits_from, WIRE_GPU_WAITS_ASKED);
     for (size_t i = 0; *list && i < KINDS; i++)
@@ -187,23 +188,30 @@ static int enable_kind(int kind)
 
 /* Are events and synchronization to be recorded? On a slow host they cost more than all other kinds
  * together, although a step has few of them. Where all work is on one stream, no stream waits for
- * another, and what a call waits for is known without a record of it. A window of some steps or
- * seconds may be over before its first records come back, so it has them until these show one
- * stream. */
+ * another, and what a call waits for is known without a record of it. So they are recorded until
+ * the records that have come back show one stream, and again once these show more: a program that
+ * launches so slowly that its records come back late, and a window that is over before, have
+ * them. */
 static bool waits_wanted(void)
 {
-    uint32_t streams = relaxed_load(&agent_cuda.streams);
-    return streams > 1 || (!streams && bounded());
+    return relaxed_load(&agent_cuda.streams) != 1;
 }
 
-/* With the lock, where other kinds are on. */
+/* With the lock, where other kinds are on. A use of another stream counts from here on only: what a
+ * library did at its start says nothing of what comes. */
 static void switch_waits(bool on)
 {
-    _Atomic int64_t *from = &agent_cuda.gpu->waits_from;
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    bool changes = on == state.without;
     int rc = 0;
+    if (changes && !on) {
+        relaxed_store(&agent_cuda.strays, 0);
+        relaxed_store(&agent_cuda.strays_from, 0);
+        relaxed_store(&gpu->waits_until, (int64_t)agent_clock_monotonic());
+    }
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
-        if (!state.later[kind])
+        if (!state.streams[kind])
             continue;
         if (on)
             rc |= enable_kind(kind);
@@ -211,15 +219,14 @@ static void switch_waits(bool on)
             agent_cuda.cupti.ActivityDisable(kind);
     }
     state.waits = on;
-    if (!on || rc)
-        relaxed_store(from, 0);
-    else if (!relaxed_load(from))
-        relaxed_store(from, (int64_t)agent_clock_monotonic());
+    state.without = !on;
+    if (changes && on && !rc)
+        relaxed_store(&gpu->waits_from, (int64_t)agent_clock_monotonic());
 }
 
 void agent_capture_waits(void)
 {
-    if (!state.any_later || !state.enabled || state.waits == waits_wanted())
+    if (!state.any_streams || !state.enabled || state.waits == waits_wanted())
         return;
     pthread_mutex_lock(&state.window);
     if (state.enabled && !relaxed_load(&agent_cuda.taken))
@@ -236,7 +243,7 @@ static int enable_kinds(void)
     int kernels = 0;
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
-        if (!state.chosen[kind] || state.later[kind])
+        if (!state.chosen[kind] || state.streams[kind])
             continue;
         int rc = enable_kind(kind);
         if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
@@ -244,7 +251,7 @@ static int enable_kinds(void)
     }
     if (kernels)
         return kernels;
-    if (state.any_later)
+    if (state.any_streams)
         switch_waits(waits_wanted());
     apply_apis(1);
     state.enabled = true;
@@ -259,7 +266,7 @@ static void disable_kinds(void)
     agent_nccl_detail(false);
     apply_apis(0);
     for (size_t i = 0; i < KINDS; i++)
-        if (state.chosen[kind_table[i].kind] && (state.waits || !state.later[kind_table[i].kind]))
+        if (state.chosen[kind_table[i].kind] && (state.waits || !state.streams[kind_table[i].kind]))
             agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
     state.enabled = state.waits = false;
     note_session_end();

@@ -9,6 +9,12 @@
 
 #include "profiler/agent/gpu/cuda.h"
 
+/* So many kernels, copies and memsets after one another on one stream show a process that uses no
+ * other. A program that launches fast makes them within milliseconds; where it launches so slowly
+ * that a buffer takes long to come back, what is recorded until then costs it nothing that is
+ * seen. */
+#define ONE_STREAM_OPS 64u
+
 struct agent_cuda agent_cuda;
 
 static uint64_t read64(const uint8_t *from)
@@ -92,34 +98,56 @@ void agent_record_size(const uint8_t *record, size_t bytes)
                               memory_order_release);
 }
 
-/* More than one stream was in use at a time of CUPTI's. The flush thread begins to record what
- * streams wait for (agent_capture_waits); that cannot be done here, inside of CUPTI's callback. */
-static void note_streams(uint64_t time)
+/* Another stream was used at a time of CUPTI's, which is 0 where the record has none. From the last
+ * one that a library's start may have on, more than one stream is in use, and the flush thread
+ * begins to record what streams wait for (agent_capture_waits): that cannot be done here, inside of
+ * CUPTI's callback. It sets both counts back at any time; then one use more or less is counted. */
+static void note_stray(uint64_t time)
 {
-    if (!relaxed_load(&agent_cuda.gpu->streams_from))
-        relaxed_store(&agent_cuda.gpu->streams_from, time);
+    if (relaxed_load(&agent_cuda.streams) > 1)
+        return;
+    uint32_t strays = relaxed_add(&agent_cuda.strays, 1) + 1;
+    if (!relaxed_load(&agent_cuda.strays_from))
+        relaxed_store(&agent_cuda.strays_from, time);
+    if (strays < WIRE_GPU_SECOND_STREAM)
+        return;
+    relaxed_store(&agent_cuda.gpu->streams_from, relaxed_load(&agent_cuda.strays_from));
     relaxed_store(&agent_cuda.streams, 2);
+}
+
+/* One stream has the work, and nobody knows of another one that is in use. */
+static void note_one_stream(void)
+{
+    uint32_t unknown = 0;
+    if (relaxed_load(&agent_cuda.strays) < WIRE_GPU_SECOND_STREAM)
+        atomic_compare_exchange_strong_explicit(&agent_cuda.streams, &unknown, 1,
+                                                memory_order_relaxed, memory_order_relaxed);
 }
 
 /* Work of the device: is it on another stream than the work before it? Streams of different
  * contexts are different ones. So are those on which CUPTI shows the branches of a CUDA graph:
- * an analysis sees these streams as well, and a call that waits may mean any of them. */
+ * an analysis sees these streams as well, and a call that waits may mean any of them. A stream that
+ * has had no more work than a library's start gives way to the next one: that start may come
+ * first. */
 static void note_work(const uint8_t *record, size_t bytes, size_t place_at, size_t start_at)
 {
-    static uint64_t first; /* context and stream of the first work; with the lock of walks */
-    static bool any;
-    uint32_t none = 0;
-    if (bytes < place_at + sizeof first || relaxed_load(&agent_cuda.gpu->streams_from))
+    static uint64_t own;       /* context and stream that has the work; with the lock of walks */
+    static uint32_t ops, line; /* on it, and those since the last one elsewhere */
+    if (bytes < place_at + sizeof own || relaxed_load(&agent_cuda.streams) > 1)
         return;
     uint64_t place = read64(record + place_at);
-    if (any && place != first)
-        note_streams(read64(record + start_at));
-    if (any)
-        return;
-    any = true;
-    first = place;
-    atomic_compare_exchange_strong_explicit(&agent_cuda.streams, &none, 1, memory_order_relaxed,
-                                            memory_order_relaxed);
+    if (ops && place != own) {
+        line = 0;
+        note_stray(read64(record + start_at));
+        if (ops >= WIRE_GPU_SECOND_STREAM)
+            return;
+        ops = 0;
+    }
+    own = place;
+    ops += ops < WIRE_GPU_SECOND_STREAM;
+    line += line < ONE_STREAM_OPS;
+    if (line == ONE_STREAM_OPS)
+        note_one_stream();
 }
 
 /* A call of the driver or the runtime. */
@@ -134,7 +162,7 @@ static void note_call(const uint8_t *record, size_t bytes)
     uint32_t cbid = read32(record + CUPTI_API_CBID_AT);
     note_api(domain, cbid);
     if ((cbid == wait[domain][0] || cbid == wait[domain][1]) && bytes >= CUPTI_API_START_AT + 8)
-        note_streams(read64(record + CUPTI_API_START_AT));
+        note_stray(read64(record + CUPTI_API_START_AT));
 }
 
 void agent_record_note(uint8_t *record, size_t bytes)

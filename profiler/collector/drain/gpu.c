@@ -208,7 +208,7 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
     qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
     rc = col_gpu_report_state(drain, gpu);
     rc = rc ? rc : col_gpu_report_gaps(drain, gpu, STORE_ABSENT);
-    return rc ? rc : col_gpu_report_waits(drain, gpu, STORE_ABSENT);
+    return rc ? rc : col_gpu_report_waits(drain, pool, STORE_ABSENT);
 }
 
 static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
@@ -326,7 +326,7 @@ int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
     int rc = col_gpu_read(drain, pool);
     int64_t end = pool->last_event ? pool->last_event : col_clock_now();
     rc = rc ? rc : col_gpu_report_gaps(drain, gpu, end);
-    return rc ? rc : col_gpu_report_waits(drain, gpu, end);
+    return rc ? rc : col_gpu_report_waits(drain, pool, end);
 }
 
 /* Reads the buffers that CUPTI held when the process ended. Their records may be incomplete. */

@@ -45,6 +45,7 @@ int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time);
 struct col_gpu_stream {
     int64_t device, stream; /* stream absent: rows of the device as a whole */
     int64_t track;
+    int64_t ops, first; /* while waits were not recorded: ops, and when the first one began */
 };
 
 struct col_gpu_thread {
@@ -100,7 +101,8 @@ struct col_gpu {
     uint32_t gaps_reported;                     /* gaps whose end is in the file */
     uint32_t awaited;                           /* how many anchors a buffer waited for last */
     bool ids_reported;                          /* that ids of graph launches are not kept */
-    bool waits_reported;                        /* from when on waits are recorded */
+    bool waits_reported;                        /* when waits were not recorded */
+    int64_t waits_until, waits_from;            /* as far as the run keys say it; 0 = not */
     bool state_reported, dirty, salvaged, lost; /* lost: the file was cut short */
     bool ending;                                /* nothing more will come */
 };
@@ -134,9 +136,10 @@ int col_gpu_report_counters(struct col_drain *drain, const struct wire_gpu *gpu)
 /* The times in which another profiler of the process held the device. A gap that lasts is left for
  * later, unless `now` says that nothing more will come. */
 int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now);
-/* The time, if any, in which more than one stream was in use and waits between streams were not
- * recorded yet. One that lasts is left for later, unless `now` says that nothing more will come. */
-int col_gpu_report_waits(struct col_drain *drain, struct col_gpu *gpu, int64_t now);
+/* When waits were not recorded, as run keys, and of that the time, if any, in which more than one
+ * stream was in use, as a loss. One that lasts is left for later, unless `now` says that nothing
+ * more will come. */
+int col_gpu_report_waits(struct col_drain *drain, struct col_pool *pool, int64_t now);
 
 /* ---- gpu_tracks.c: ids are 0 on failure, with *rc set ---- */
 
@@ -157,6 +160,8 @@ int64_t col_gpu_priority_of(const struct col_gpu *gpu, int64_t context, int64_t 
 int col_gpu_note_priority(struct col_gpu *gpu, const struct col_cupti_record *record);
 /* Track of a thread that device calls were recorded on, 0 = none. */
 int64_t col_gpu_thread_track(const struct col_pool *pool, uint32_t tid);
+/* A kernel, copy, memset or graph on a stream's track: counted where waits are not recorded. */
+void col_gpu_count_op(struct col_gpu *gpu, int64_t track, int64_t start);
 /* Remembers the track of a thread that has ended: records of its device calls may still arrive. 0
  * or TACHO_ENOMEM. */
 int col_gpu_thread_ended(struct col_pool *pool, int64_t tid, int64_t track);

@@ -176,31 +176,76 @@ int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t no
     return rc;
 }
 
-/* Does the file have work of more than one stream? */
-static bool has_streams(const struct col_gpu *gpu)
+/* When a second stream was first used while waits were not recorded, by the rows in the file;
+ * STORE_ABSENT: it was not, or no more than a library's start does. One stream has the most ops;
+ * all others count. */
+static int64_t second_stream(const struct col_gpu *gpu)
 {
-    uint32_t streams = 0;
+    const struct col_gpu_stream *most = NULL;
+    int64_t others = 0, first = STORE_ABSENT;
     for (uint32_t i = 0; i < gpu->stream_count; i++)
-        streams += gpu->stream[i].stream != STORE_ABSENT;
-    return streams > 1;
+        if (!most || gpu->stream[i].ops > most->ops)
+            most = &gpu->stream[i];
+    for (uint32_t i = 0; i < gpu->stream_count; i++) {
+        const struct col_gpu_stream *stream = &gpu->stream[i];
+        if (stream == most || !stream->ops)
+            continue;
+        others += stream->ops;
+        if (first == STORE_ABSENT || stream->first < first)
+            first = stream->first;
+    }
+    return others >= (int64_t)WIRE_GPU_SECOND_STREAM ? first : STORE_ABSENT;
 }
 
-/* A process that was killed may have had several streams without the agent's having seen them: then
- * the gap has no begin. */
-int col_gpu_report_waits(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
+/* Writes a time as ns since the process began: times of a file move when it is merged with others.
+ */
+static int write_since(struct col_drain *drain, const struct col_pool *pool, const char *name,
+                       int64_t time)
 {
+    char key[64];
+    snprintf(key, sizeof key, "process.%lld.%s", (long long)pool->process->id, name);
+    return store_run_set_int(drain->db, key, time - pool->process->start);
+}
+
+/* Says between which times waits were not recorded, so that an analysis infers them there. */
+static int write_waits(struct col_drain *drain, struct col_pool *pool, int64_t until, int64_t from)
+{
+    struct col_gpu *gpu = pool->gpu;
+    int rc = 0;
+    if (until && until != gpu->waits_until)
+        rc = write_since(drain, pool, "waits_off_ns", until);
+    if (rc == 0 && from && from != gpu->waits_from)
+        rc = write_since(drain, pool, "waits_on_ns", from);
+    gpu->waits_until = until;
+    gpu->waits_from = from;
+    return rc;
+}
+
+/* A process that was killed, or that made a communicator of NCCL, may have had several streams
+ * without the agent's having seen them: then the rows say it. */
+int col_gpu_report_waits(struct col_drain *drain, struct col_pool *pool, int64_t now)
+{
+    struct col_gpu *gpu = pool->gpu;
     uint64_t seen = atomic_load_explicit(&gpu->head.streams_from, memory_order_relaxed);
-    int64_t waits_from = atomic_load_explicit(&gpu->head.waits_from, memory_order_relaxed);
-    int64_t from = seen ? col_gpu_clock_ns(&gpu->clock, seen) : STORE_ABSENT;
+    int64_t until = atomic_load_explicit(&gpu->head.waits_until, memory_order_relaxed),
+            from = atomic_load_explicit(&gpu->head.waits_from, memory_order_relaxed),
+            begin = seen ? col_gpu_clock_ns(&gpu->clock, seen) : STORE_ABSENT;
     bool last = now != STORE_ABSENT;
-    if (gpu->waits_reported || waits_from == WIRE_GPU_WAITS_ASKED ||
-        !(seen || (last && !waits_from && has_streams(gpu))) ||
-        (!last && (!waits_from || from == STORE_ABSENT)))
+    if (gpu->waits_reported || !until)
         return 0;
+    int rc = write_waits(drain, pool, until, from);
+    if (rc || (!last && (begin == STORE_ABSENT || !from)))
+        return rc;
     gpu->waits_reported = gpu->dirty = true;
-    if (waits_from && from != STORE_ABSENT && from >= waits_from)
+    if (!seen)
+        begin = second_stream(gpu);
+    if (!seen && begin == STORE_ABSENT)
         return 0;
-    int rc = report_kinds(drain, &gpu->head);
-    int64_t until = waits_from ? waits_from : now;
-    return rc ? rc : col_drain_loss(drain, "cupti", WIRE_GPU_WAITS_LATE, STORE_ABSENT, from, until);
+    int64_t end = from ? from : now;
+    if (begin == STORE_ABSENT || begin < until)
+        begin = until;
+    if (begin >= end)
+        return 0;
+    rc = from ? 0 : report_kinds(drain, &gpu->head);
+    return rc ? rc : col_drain_loss(drain, "cupti", WIRE_GPU_WAITS_LATE, STORE_ABSENT, begin, end);
 }

@@ -562,7 +562,11 @@ int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
             return rc;
         if ((rc = check_id(drain, pool->gpu, record, &row)))
             return rc;
-        return timed[record->kind].put(drain, pool, record, &row);
+        rc = timed[record->kind].put(drain, pool, record, &row);
+        if (row.category == CATEGORY_KERNEL || row.category == CATEGORY_MEMCPY ||
+            row.category == CATEGORY_MEMSET || row.category == CATEGORY_GRAPH)
+            col_gpu_count_op(pool->gpu, row.track, row.start);
+        return rc;
     }
     switch (record->kind) {
     case COL_CUPTI_EVENT:

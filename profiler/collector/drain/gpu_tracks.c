@@ -133,10 +133,26 @@ int64_t col_gpu_stream_track(struct col_drain *drain, struct col_pool *pool, int
                                 .device = where};
     *rc = store_track_add(drain->db, &added);
     if (*rc == 0)
-        *rc =
-            PUT(gpu->stream, gpu->stream_count, (struct col_gpu_stream){device, stream, added.id});
+        *rc = PUT(gpu->stream, gpu->stream_count,
+                  (struct col_gpu_stream){.device = device, .stream = stream, .track = added.id});
     gpu->dirty = true;
     return added.id;
+}
+
+void col_gpu_count_op(struct col_gpu *gpu, int64_t track, int64_t start)
+{
+    int64_t until = atomic_load_explicit(&gpu->head.waits_until, memory_order_relaxed),
+            from = atomic_load_explicit(&gpu->head.waits_from, memory_order_relaxed);
+    if (!until || start < until || (from && start >= from))
+        return;
+    for (uint32_t i = 0; i < gpu->stream_count; i++) {
+        struct col_gpu_stream *stream = &gpu->stream[i];
+        if (stream->track != track)
+            continue;
+        if (!stream->ops++ || start < stream->first)
+            stream->first = start;
+        return;
+    }
 }
 
 /* A thread that recorded ranges has the track that these are on. */

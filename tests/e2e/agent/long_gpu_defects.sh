@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 900
+# timeout: 1800
 # That 28_gpu_other_tools sees what it is for: with any one of the recorder's defects put back into a copy of the sources, the function
 # of that defect must fail there. The defects are numbered as in that script; those with the number `streams` are for 35_gpu_streams.
 # $GPU_DEFECTS: only these numbers.
@@ -67,13 +67,20 @@ defect 9 "a kernel that runs at exit has no reason of its own" collector/drain/g
 defect 10 "a slice is not known as one" collector/pool/cupti.c 's/record->bytes >= 176 && record->raw\[145\]/record->bytes == 1/'
 defect 10 "functions of the host are not recorded" agent/gpu/cupti_capture.c 's/&= agent_cuda.gpu->cupti_version >= CUPTI_VERSION_NEWER_KINDS/\&= false/'
 defect 10 "nobody else may subscribe" agent/gpu/cupti.c 's/params.several = several;/params.several = several \&\& false;/'
-defect streams "waits are recorded from the start" agent/gpu/cupti_capture.c 's/bool waits = \*list ||/bool waits = true || *list ||/'
-defect streams "waits are never recorded" agent/gpu/cupti.c '/agent_capture_waits();/d'
-defect streams "a second stream is forgotten at a window's end" agent/gpu/cupti_capture.c 's/^    note_session_end();/&\n    relaxed_store(\&agent_cuda.streams, 0);/'
-defect streams "a first window has no waits" agent/gpu/cupti_capture.c 's/return streams > 1 || .*/return streams > 1;/'
+defect streams "waits are recorded all the time" agent/gpu/cupti_capture.c 's/bool waits = \*list ||/bool waits = true || *list ||/'
+defect streams "the recording of waits is never switched" agent/gpu/cupti.c '/agent_capture_waits();/d'
+defect streams "what is known of the streams is forgotten at a window's end" agent/gpu/cupti_capture.c \
+    's/^    note_session_end();/&\n    relaxed_store(\&agent_cuda.streams, 0);/'
+defect streams "waits are not recorded until a second stream is seen" agent/gpu/cupti_capture.c 's/return relaxed_load(&agent_cuda.streams) != 1;/return relaxed_load(\&agent_cuda.streams) > 1;/'
+defect streams "uses of other streams count from the start" agent/gpu/cupti_capture.c 's/relaxed_store(&agent_cuda.strays, 0);/;/'
+defect streams "the start of a library is a second stream" agent/gpu/cupti_record.c 's/if (strays < WIRE_GPU_SECOND_STREAM)/if (strays < 1)/'
+defect streams "the first work's stream is the one, though a library had it" agent/gpu/cupti_record.c 's/if (ops >= WIRE_GPU_SECOND_STREAM)/if (ops)/'
 defect streams "a call that waits is not seen" agent/gpu/cupti_record.c 's/cbid == wait\[domain\]\[0\]/cbid == 0/'
-defect streams "work on another stream is not seen" agent/gpu/cupti_record.c 's/if (any && place != first)/if (!any \&\& place != first)/'
-defect streams "the time until waits are recorded is not said" collector/drain/gpu_report.c 's/if (gpu->waits_reported ||/if (seen || gpu->waits_reported ||/'
+defect streams "work on another stream is not seen" agent/gpu/cupti_record.c 's/if (ops && place != own)/if (!ops \&\& place != own)/'
+defect streams "the time until waits are recorded again is not said" collector/drain/gpu_report.c 's/if (gpu->waits_reported ||/if (seen || gpu->waits_reported ||/'
+defect streams "a killed process has a second stream by the start of a library" collector/drain/gpu_report.c \
+    's/return others >= (int64_t)WIRE_GPU_SECOND_STREAM ?/return others ?/'
+defect streams "a killed process has one stream" collector/drain/gpu_report.c 's/begin = second_stream(gpu);/(void)second_stream;/'
 make_again
 fails streams && { echo "FAIL: without a defect"; cat ../said; fail=1; }
 fails "${GPU_DEFECTS:-}" && { echo "FAIL: without a defect"; cat ../said; fail=1; }

@@ -8,7 +8,6 @@ import bisect
 import collections
 import functools
 import itertools
-import math
 
 import gpu_exact as base
 
@@ -164,11 +163,7 @@ class Edges:
         self.into[q][p] = self.into[q].get(p, True) and inferred
 
     def find_waits(self, waits):
-        rows = {}  # process -> when the call of its first row of a wait began
-        for w in waits:
-            if w.name == "Stream Wait Event":
-                process, call = self.process_of(w.correlation), self.call_with(w.correlation)
-                rows[process] = min(rows.get(process, math.inf), call.start if call else math.inf)
+        rows = {self.process_of(w.correlation) for w in waits if w.name == "Stream Wait Event"}
         for w in waits:
             on = next((k for k in self.streams if k[1] == w.stream and w.device in (None, k[0])), None)
             if w.name != "Stream Wait Event" or on is None:
@@ -192,14 +187,15 @@ class Edges:
                 by_call[id(self.call[i])].append(i)
         for thread, calls in self.threads.items():
             process = self.process_of(calls[0].correlation)
-            any_wait |= {process} if self.waits_of_thread(calls, by_call, rows.get(process, math.inf)) else set()
+            if process not in rows:
+                any_wait |= {process} if self.waits_of_thread(calls, by_call) else set()
         for device in {o.device for o in self.ops}:
             mine = [i for i, o in enumerate(self.ops) if o.device == device]
             if self.process[mine[0]] not in any_wait and len({self.ops[i].stream for i in mine}) > 1:
                 self.by_times(mine)
 
-    def waits_of_thread(self, calls, by_call, before):
-        """Groups of waits before a time, without a launch between them; the last is for the stream of the next launch, the one before it for that
+    def waits_of_thread(self, calls, by_call):
+        """Groups of waits without a launch between them; the last is for the stream of the next launch, the one before it for that
         of the next launch on another stream."""
         groups, group, record, found = [], [], None, False
         for k, r in enumerate(calls):
@@ -210,7 +206,7 @@ class Edges:
                 group = []
             if kind_of(r.name) == "wait":
                 found = True
-                if self.outer[id(r)] is r and r.start < before:
+                if self.outer[id(r)] is r:
                     group.append((k, r, record or r))
         groups.append(group)
         for group in groups:

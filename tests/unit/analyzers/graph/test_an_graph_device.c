@@ -301,28 +301,47 @@ static void test_two_streams(void **state)
     end(r);
 }
 
-/* Rows of waits from some moment on: the wait before it is inferred from its call. */
-static void test_later_rows(void **state)
+/* Where the recorder left waits out, they are inferred from the calls: all that have no row between
+ * the times that the run keys say. A call without a row at another time waited for nothing that the
+ * recorder saw. */
+static void test_unrecorded(void **state)
 {
     (void)state;
-    struct run r[1];
-    begin(r);
-    launch(r, r->comm, 0, 10, 100, NCCL);
-    call(r, 6, 7, "cudaEventRecord");
-    call(r, 14, 15, "cudaStreamWaitEvent");
-    launch(r, r->compute, 20, 110, 200, GEMM);
-    launch(r, r->comm, 300, 310, 400, NCCL);
-    int64_t record = call(r, 306, 307, "cudaEventRecord");
-    int64_t wait = call(r, 314, 315, "cudaStreamWaitEvent");
-    row(r, r->compute, 314, 315, "Stream Wait Event", wait, 20, record);
-    launch(r, r->compute, 320, 410, 500, GEMM);
-    build(r);
-    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)),
-                     AN_EDGE_STREAM | AN_EDGE_INFERRED);
-    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 1), node(r, "stream 7", GEMM, 1)),
-                     AN_EDGE_STREAM);
-    assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 2);
-    end(r);
+    enum { NO_KEY, OFF_AND_ON, OFF, KEYS };
+    for (int keys = 0; keys < KEYS; keys++) {
+        struct run r[1];
+        struct fixture *f = r->f;
+        char key[64];
+        begin(r);
+        for (int i = 0; i < 5; i++) {
+            int64_t at = 500 * i;
+            launch(r, r->comm, at, at + 10, at + 100, NCCL);
+            int64_t record = call(r, at + 6, at + 7, "cudaEventRecord");
+            int64_t wait = call(r, at + 14, at + 15, "cudaStreamWaitEvent");
+            if (i == 0 || i == 3)
+                row(r, r->compute, at + 14, at + 15, "Stream Wait Event", wait, 20, record);
+            launch(r, r->compute, at + 20, at + 110, at + 200, GEMM);
+        }
+        for (int which = OFF; keys && which >= keys; which--) {
+            snprintf(key, sizeof key, "process.%lld.waits_%s_ns", (long long)f->process,
+                     which == OFF ? "off" : "on");
+            FX(store_run_set_int(f->s, key, (which == OFF ? 10 : 1510) * 1000));
+        }
+        build(r);
+        /* 0 and 3 have rows, 1 and 2 lie between the times, 4 behind them */
+        for (int i = 0; i < 5; i++) {
+            bool recorded = i == 0 || i == 3, left_out = i == 4 ? keys == OFF : keys != NO_KEY;
+            unsigned want = 0x100;
+            if (recorded)
+                want = AN_EDGE_STREAM;
+            else if (left_out)
+                want = AN_EDGE_STREAM | AN_EDGE_INFERRED;
+            assert_int_equal(edge(r, node(r, "stream 20", NCCL, i), node(r, "stream 7", GEMM, i)),
+                             want);
+        }
+        assert_int_equal(r->graph->inferred[AN_EDGE_STREAM], keys == OFF ? 3 : keys ? 2 : 0);
+        end(r);
+    }
 }
 
 /* A copy that makes the host wait behind a kernel: the call launches for as long as the copy took
@@ -380,6 +399,6 @@ int main(void)
         cmocka_unit_test(test_wait_by_time),  cmocka_unit_test(test_syncs),
         cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead),
         cmocka_unit_test(test_one_stream),    cmocka_unit_test(test_two_streams),
-        cmocka_unit_test(test_later_rows)};
+        cmocka_unit_test(test_unrecorded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
