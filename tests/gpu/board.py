@@ -189,7 +189,7 @@ def kernels(path, window=None):
 
 
 def losses(path):
-    """What the recorder says is missing of the device; not the note from when on waits between streams are recorded, which line 1b is about."""
+    """What the recorder says is missing of the device; not the note when waits between streams were not recorded, which line 1b is about."""
     return ask(path, f"SELECT source, reason, count FROM loss WHERE source IN ('agent', 'cupti') AND NOT {LATE_WAITS}")
 
 

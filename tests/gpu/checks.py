@@ -21,7 +21,7 @@ from board import ARCHIVE, REHEARSAL, STARTED, TACHO, Board
 LINES = {
     "1": "kernels of a PyTorch step: count, names and time equal those of torch.profiler, nothing lost",
     "1a": "the same for a CUDA program that counts its own kernels, time compared with CUDA events",
-    "1b": "a program with two streams: what they wait for is recorded from the moment on at which both are seen to work",
+    "1b": "programs with one stream and with two: each call that makes a stream wait has its row, or lies in the time that the file notes",
     "2": "slowdown of a GPT-2 124M step at most 2 %",
     "2b": "cost of a launch, by activity kind",
     "2c": "the same step recorded in other ways, and by torch.profiler, by turns",

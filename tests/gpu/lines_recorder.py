@@ -32,27 +32,40 @@ def counts(board):
               "ok" if near(k["ms"], own["device_ms"], 0.02) else "FAIL")
 
 
-def streams(board):
-    """What streams wait for is recorded once a second one works, and not before: from the time on that the file notes, each call that makes a
-    stream wait has its row, and the row names the call that recorded the event."""
-    path, _ = own_job(board, "1b", "one-stream", "gpu", size(60, 60), 10, MILLISECOND)
-    if path:
-        waits, late, lost = rows_of(path, "sync")["n"], one(path, f"SELECT count(*) AS n FROM loss WHERE {LATE_WAITS}"), losses(path)
-        board.row("1b", "a program with one stream", f"{waits} rows of waits, {late} notes about them, lost {short(lost)}",
-                  "ok" if not waits and not late and not lost else "FAIL")
-    path, own = own_job(board, "1b", "two-streams", "streams", size(160, 120), 10, MILLISECOND)
+def one_stream(board):
+    """Short kernels, launched fast: the first buffer of records comes back soon and shows one stream, and waits are no longer recorded."""
+    path, own = own_job(board, "1b", "one-stream", "launch", size(400, 300), size(500, 250))
     if not path:
         return
-    gap, lost = ask(path, f"SELECT (t1 - t0) / 1e9 AS s FROM loss WHERE {LATE_WAITS}"), losses(path)
-    after = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name WHERE text LIKE 'cudaStreamWaitEvent%' AND start > "
-                      f"(SELECT t1 FROM loss WHERE {LATE_WAITS})")
-    rows = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name WHERE text = 'Stream Wait Event'")
+    waits, late, lost = rows_of(path, "sync")["n"], one(path, f"SELECT count(*) AS n FROM loss WHERE {LATE_WAITS}"), losses(path)
+    calls = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name WHERE text LIKE 'cudaStreamSynchronize%'")
+    times = ask(path, "SELECT min(start) AS first, max(start) AS last, max(CASE WHEN text = 'sync' THEN start END) AS wait FROM slice "
+                      "JOIN string ON string.id = category WHERE text IN ('kernel', 'sync')")[0]
+    span, until = times["last"] - times["first"], (times["wait"] or times["first"]) - times["first"]
+    board.row("1b", "a program with one stream", f"{waits} rows of waits, the last one after {until / 1e9:.2f} of {span / 1e9:.2f} s; {calls} calls that "
+              f"wait; {late} notes about them, lost {short(lost)}",
+              "ok" if 0 < waits < calls == own["steps"] and until < span / 2 and not late and not lost else "FAIL")
+
+
+def streams(board):
+    """What streams wait for is recorded until one of them is seen to have all the work, and again once a second one is used: each call that makes
+    a stream wait has its row, or lies in the time that the file notes."""
+    one_stream(board)
+    path, own = own_job(board, "1b", "two-streams", "streams", size(600, 320), size(400, 250), 0)
+    if not path:
+        return
+    gap, lost = ask(path, f"SELECT t0, t1 FROM loss WHERE {LATE_WAITS}"), losses(path)
+    first, last = (gap[0]["t0"], gap[0]["t1"]) if gap else (0, 0)
+    calls = ask(path, "SELECT c.start, c.correlation IN (SELECT w.correlation FROM slice w JOIN string k ON k.id = w.name WHERE k.text = "
+                      "'Stream Wait Event') AS has FROM slice c JOIN string n ON n.id = c.name WHERE n.text LIKE 'cudaStreamWaitEvent%'")
+    has = sum(c["has"] for c in calls)
+    inside = sum(not c["has"] and first - 10000 <= c["start"] <= last + 10000 for c in calls)  # 10 us for the conversion of clocks
     named = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name JOIN detail ON detail.id = detail "
                       "WHERE text = 'Stream Wait Event' AND payload LIKE '%\"record_correlation\"%'")
-    seconds = f"noticed after {gap[0]['s']:.2f} s" if gap and gap[0]["s"] else "not noticed"
-    board.row("1b", "waits between two streams", f"{seconds}: {after} calls after that, {rows} rows, {named} of them name the event's call; "
-              f"{own['waits']} calls in all; {kernels(path)['n']} of {own['kernels']} kernels, lost {short(lost)}",
-              "ok" if len(gap) == 1 and own["waits"] > after >= own["waits"] / 4 and after <= rows <= after + 2 and named >= rows - 2
+    noted = f"a gap of {(last - first) / 1e9:.2f} s is noted" if gap else "no gap is noted"
+    board.row("1b", "waits between two streams", f"of {own['waits']} calls {has} have their row, {inside} lie in the gap, {len(calls) - has - inside} "
+              f"elsewhere; {noted}; {named} rows name the event's call; {kernels(path)['n']} of {own['kernels']} kernels, lost {short(lost)}",
+              "ok" if len(gap) <= 1 and len(calls) == own["waits"] == has + inside and has and named >= has - 2
               and kernels(path)["n"] == own["kernels"] and not lost else "FAIL")
 
 
