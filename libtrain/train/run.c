@@ -6,6 +6,7 @@
 #include "libtrain/train/run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "libtrain/ops/random.h"
@@ -302,4 +303,23 @@ struct lt_progress lt_run_begin_step(struct run *run)
         lt_parallel_step(run->parallel, run->step);
     lt_trace_step_begin(run->trace, &step);
     return progress;
+}
+
+struct run *lt_run_new(const struct lt_context *context, const struct lt_train_config *config,
+                       const struct lt_train_hooks *hooks)
+{
+    static const struct lt_train_hooks none;
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        return NULL;
+    run->config = config;
+    run->hooks = hooks ? hooks : &none;
+    run->context = run->evaluation = *context;
+    run->evaluation.evaluation = 1;
+    run->trace = context->trace;
+    run->seed = config->seed;
+    run->parallel = config->parallel;
+    run->best = INFINITY;
+    run->scaling = lt_scaling_start(&config->scaling);
+    return run;
 }

@@ -87,6 +87,12 @@ struct lt_progress lt_run_begin_step(struct run *run);
 /* Clipping and the optimizer's update, unless the gradient is not finite. Returns its norm before
  * clipping; on a device it is not known yet, and 0 here. */
 double lt_run_update(struct run *run, double rate);
+/* The state of a run that has not been opened; NULL: no memory. It is no local variable: samplers
+ * of call stacks copy a few KiB of each stack, and every stack of a step would be cut off in the
+ * frame that holds it. */
+struct run *lt_run_new(const struct lt_context *context, const struct lt_train_config *config,
+                       const struct lt_train_hooks *hooks);
+
 /* Makes run->early where steps are to end before their buckets are reduced. TACHO_ENOTSUP for what
  * needs all gradients at once; TACHO_ENOMEM. */
 int lt_run_open_early(struct run *run, struct tacho_error *err);

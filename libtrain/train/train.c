@@ -538,27 +538,6 @@ static void report_start(struct run *run)
     lt_run_report(run, &progress);
 }
 
-/* A run is no local variable: samplers of call stacks copy a few KiB of each stack, and every stack
- * of a step would be cut off in the frame that holds it. */
-static struct run *new_run(const struct lt_context *context, const struct lt_train_config *config,
-                           const struct lt_train_hooks *hooks)
-{
-    static const struct lt_train_hooks none;
-    struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        return NULL;
-    run->config = config;
-    run->hooks = hooks ? hooks : &none;
-    run->context = run->evaluation = *context;
-    run->evaluation.evaluation = 1;
-    run->trace = context->trace;
-    run->seed = config->seed;
-    run->parallel = config->parallel;
-    run->best = INFINITY;
-    run->scaling = lt_scaling_start(&config->scaling);
-    return run;
-}
-
 static void destroy_run(struct run *run)
 {
     lt_background_close(run->background);
@@ -579,7 +558,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
              const struct lt_context *context, const struct lt_train_config *config,
              const struct lt_train_hooks *hooks, struct tacho_error *err)
 {
-    struct run *run = new_run(context, config, hooks);
+    struct run *run = lt_run_new(context, config, hooks);
     int rc = run ? 0 : lt_no_memory(err);
     if (run) {
         run->model = model;
