@@ -90,9 +90,10 @@ static double part_left(const struct an_plan *plan, const struct an_team *team,
     double rounds = rounds_of(plan->threads, team->fitting);
     if (reading == AN_THREADS_LOW)
         return rounds / rounds_of(team->threads, team->fitting);
-    double busy = fmin(1, team_cores(plan) * rounds);
-    if (isnan(busy))
+    double cores = team_cores(plan);
+    if (isnan(cores))
         return 1;
+    double busy = fmin(1, cores * rounds);
     return reading == AN_THREADS_MIDDLE ? busy : busy + IDLE_KEPT * (1 - busy);
 }
 
