@@ -9,22 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t an_time_add(int64_t left, int64_t right)
-{
-    int64_t sum;
-    if (__builtin_add_overflow(left, right, &sum))
-        return right > 0 ? INT64_MAX : INT64_MIN;
-    return sum;
-}
-
-int64_t an_time_sub(int64_t left, int64_t right)
-{
-    int64_t difference;
-    if (__builtin_sub_overflow(left, right, &difference))
-        return right < 0 ? INT64_MAX : INT64_MIN;
-    return difference;
-}
-
 static int span_order(const void *first, const void *second)
 {
     const struct an_span *left = first, *right = second;

@@ -70,8 +70,20 @@ int64_t an_spans_within(const struct an_span *span, size_t count, int64_t start,
 size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t when);
 
 /* Sum and difference, saturating: spans of a damaged file may lie anywhere. */
-int64_t an_time_add(int64_t left, int64_t right);
-int64_t an_time_sub(int64_t left, int64_t right);
+static inline int64_t an_time_add(int64_t left, int64_t right)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(left, right, &sum))
+        return right > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+static inline int64_t an_time_sub(int64_t left, int64_t right)
+{
+    int64_t difference;
+    if (__builtin_sub_overflow(left, right, &difference))
+        return right < 0 ? INT64_MAX : INT64_MIN;
+    return difference;
+}
 static inline int64_t an_time_min(int64_t left, int64_t right)
 {
     return left < right ? left : right;

@@ -74,19 +74,21 @@ static void replay_node(const struct an_replay *replay, const struct an_replay_f
     uint32_t before = an_graph_before(graph, node);
     int64_t start = AN_NEVER, body = AN_NEVER;
     if (before != AN_NONE)
-        start = times->end[before] - overlap_of(graph, before, node) +
-                latency_of(replay, change, node, AN_AFTER_ORDER);
+        start = an_time_add(an_time_sub(times->end[before], overlap_of(graph, before, node)),
+                            latency_of(replay, change, node, AN_AFTER_ORDER));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         uint32_t from = graph->in_from[edge];
         if (is_excluded(change, graph, node, edge))
             continue;
         const int64_t *released_at =
             graph->in_kind[edge] & AN_EDGE_AT_START ? times->start : times->end;
-        int64_t release = released_at[from] - lead_of(replay, change, edge);
-        if (an_replay_ends_waiting(graph, node, edge))
-            body = release > body ? release : body;
-        else if ((release += latency_of(replay, change, node, AN_AFTER_EDGE)) > start)
-            start = release;
+        int64_t release = an_time_sub(released_at[from], lead_of(replay, change, edge));
+        if (an_replay_ends_waiting(graph, node, edge)) {
+            body = an_time_max(body, release);
+            continue;
+        }
+        release = an_time_add(release, latency_of(replay, change, node, AN_AFTER_EDGE));
+        start = an_time_max(start, release);
     }
     if (start == AN_NEVER)
         start = default_start(replay, frame, node);
@@ -94,7 +96,7 @@ static void replay_node(const struct an_replay *replay, const struct an_replay_f
         body = an_route_release(change->route, node, start, body);
     times->start[node] = start;
     const int64_t *own = change->own ? change->own : replay->own;
-    times->end[node] = (body > start ? body : start) + own[node];
+    times->end[node] = an_time_add(an_time_max(body, start), own[node]);
 }
 
 void an_replay_run(const struct an_replay *replay, const struct an_change *change,
@@ -119,14 +121,14 @@ int64_t an_replay_step_end(const struct an_replay *replay, const struct an_repla
         uint32_t node = replay->graph->op_node[step->op[i]];
         end = node != AN_NONE && times->end[node] > end ? times->end[node] : end;
     }
-    return end != AN_NEVER ? end : times->start[step->to] + step->to_offset;
+    return end != AN_NEVER ? end : an_time_add(times->start[step->to], step->to_offset);
 }
 
 int64_t an_replay_step_ns(const struct an_replay *replay, const struct an_replay_step *step,
                           const struct an_times *times)
 {
-    return an_replay_step_end(replay, step, times) -
-           (times->start[step->from] + step->from_offset) - step->cut_ns;
+    int64_t begin = an_time_add(times->start[step->from], step->from_offset);
+    return an_time_sub(an_time_sub(an_replay_step_end(replay, step, times), begin), step->cut_ns);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------- */
