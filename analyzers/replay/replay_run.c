@@ -150,16 +150,18 @@ static void slack_of_node(const struct an_replay *replay, uint32_t node, struct 
         return;
     slack->tail_start[node] = start;
     if (before != AN_NONE)
-        raise_to(&slack->tail[before], start - overlap_of(graph, before, node) +
-                                           an_replay_latency(replay, node, AN_AFTER_ORDER));
+        raise_to(&slack->tail[before],
+                 an_time_add(an_time_sub(start, overlap_of(graph, before, node)),
+                             an_replay_latency(replay, node, AN_AFTER_ORDER)));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         bool waiting = an_replay_ends_waiting(graph, node, edge);
-        int64_t from = waiting ? body : start + an_replay_latency(replay, node, AN_AFTER_EDGE);
+        int64_t from =
+            waiting ? body : an_time_add(start, an_replay_latency(replay, node, AN_AFTER_EDGE));
         if (waiting && body == AN_NEVER)
             continue;
         raise_to(graph->in_kind[edge] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[edge]]
                                                          : &slack->tail[graph->in_from[edge]],
-                 from - graph->in_lead[edge]);
+                 an_time_sub(from, graph->in_lead[edge]));
     }
 }
 

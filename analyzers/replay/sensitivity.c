@@ -47,12 +47,10 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
     if (walk->order) {
         walk->order = false;
         if (before != AN_NONE && walk->replay->inside[before]) {
-            int64_t over = graph->end[before] > graph->start[node]
-                               ? graph->end[before] - graph->start[node]
-                               : 0;
+            int64_t over = an_time_max(0, an_time_sub(graph->end[before], graph->start[node]));
             *tight = (struct tight){
                 .from = before, .latency = an_replay_latency(walk->replay, node, AN_AFTER_ORDER)};
-            if (end[before] - over + tight->latency == start[node])
+            if (an_time_add(an_time_sub(end[before], over), tight->latency) == start[node])
                 return true;
         }
     }
@@ -61,11 +59,12 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
         *tight = (struct tight){.from = graph->in_from[edge],
                                 .at_start = graph->in_kind[edge] & AN_EDGE_AT_START,
                                 .body = an_replay_ends_waiting(graph, node, edge)};
-        int64_t release = (tight->at_start ? start : end)[tight->from] - graph->in_lead[edge];
+        int64_t release =
+            an_time_sub((tight->at_start ? start : end)[tight->from], graph->in_lead[edge]);
         tight->latency = tight->body ? 0 : an_replay_latency(walk->replay, node, AN_AFTER_EDGE);
         if (walk->replay->inside[tight->from] &&
-            release + tight->latency ==
-                (tight->body ? end[node] - walk->replay->own[node] : start[node])) {
+            an_time_add(release, tight->latency) ==
+                (tight->body ? an_time_sub(end[node], walk->replay->own[node]) : start[node])) {
             walk->edge++;
             return true;
         }
@@ -75,7 +74,7 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
 
 static bool starts_work(const struct an_replay *replay, const struct an_times *times, uint32_t node)
 {
-    return times->start[node] + replay->own[node] ==
+    return an_time_add(times->start[node], replay->own[node]) ==
            times->end[node]; /* its work followed its start, not a later release */
 }
 
