@@ -70,7 +70,7 @@ for target in "$@"; do
     rc=$?
     [ $rc = 0 ] || ! only_waited "$target" || rc=0
     children_s
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
     cover=$(grep -ao 'cov: [0-9]*' "$log" | tail -n 1)
     if [ $rc = 0 ]; then what=nothing bad=0; else what="FOUND (see $log)" found=1 bad=1; fi
     awk -v name="$target" -v before="$before" -v after="$s" -v runs="${runs:-0}" -v bad=$bad \
