@@ -115,7 +115,7 @@ static bool is_wait_row(const struct an_trace *trace, uint32_t row)
     return !strcmp(an_trace_name(trace, trace->slice.name[row]), "Stream Wait Event");
 }
 
-/* Index in builder->call of the call that is `slice`; call_count: it is none of them. */
+/* Index in builder->call of the call that is `slice`; call_count: no call is. */
 static size_t call_place(const struct an_edge_builder *builder, uint32_t slice)
 {
     size_t low = 0, high = builder->call_count;

@@ -94,6 +94,13 @@ int an_replay_of(struct an_context *context, const struct an_replay **out, const
 /* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or
  * TACHO_ENOMEM. */
 int an_times_new(const struct an_replay *replay, struct an_times *times);
+/* By how much a node starts before the node before it ends. Ops of one stream may overlap, and
+ * anything in a damaged file. */
+static inline int64_t an_replay_overlap(const struct an_graph *graph, uint32_t before,
+                                        uint32_t node)
+{
+    return an_time_max(0, an_time_sub(graph->end[before], graph->start[node]));
+}
 /* One pass over all frames. `change` may be NULL. */
 void an_replay_run(const struct an_replay *replay, const struct an_change *change,
                    struct an_times *times);

@@ -16,14 +16,6 @@ bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t 
            (graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
 }
 
-/* By how much a node starts before the node before it ends. Ops of one stream may overlap, and
- * anything in a damaged file. */
-static int64_t overlap_of(const struct an_graph *graph, uint32_t before, uint32_t node)
-{
-    int64_t over = an_time_sub(graph->end[before], graph->start[node]);
-    return over > 0 ? over : 0;
-}
-
 static bool is_excluded(const struct an_change *change, const struct an_graph *graph, uint32_t node,
                         size_t edge)
 {
@@ -74,7 +66,7 @@ static void replay_node(const struct an_replay *replay, const struct an_replay_f
     uint32_t before = an_graph_before(graph, node);
     int64_t start = AN_NEVER, body = AN_NEVER;
     if (before != AN_NONE)
-        start = an_time_add(an_time_sub(times->end[before], overlap_of(graph, before, node)),
+        start = an_time_add(an_time_sub(times->end[before], an_replay_overlap(graph, before, node)),
                             latency_of(replay, change, node, AN_AFTER_ORDER));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         uint32_t from = graph->in_from[edge];
@@ -143,7 +135,9 @@ static void raise_to(int64_t *tail, int64_t candidate)
 static void slack_of_node(const struct an_replay *replay, uint32_t node, struct an_slack *slack)
 {
     const struct an_graph *graph = replay->graph;
-    int64_t body = slack->tail[node] == AN_NEVER ? AN_NEVER : slack->tail[node] + replay->own[node];
+    int64_t body = slack->tail[node] == AN_NEVER
+                       ? AN_NEVER
+                       : an_time_add(slack->tail[node], replay->own[node]);
     int64_t start = body > slack->tail_start[node] ? body : slack->tail_start[node];
     uint32_t before = an_graph_before(graph, node);
     if (start == AN_NEVER)
@@ -151,7 +145,7 @@ static void slack_of_node(const struct an_replay *replay, uint32_t node, struct 
     slack->tail_start[node] = start;
     if (before != AN_NONE)
         raise_to(&slack->tail[before],
-                 an_time_add(an_time_sub(start, overlap_of(graph, before, node)),
+                 an_time_add(an_time_sub(start, an_replay_overlap(graph, before, node)),
                              an_replay_latency(replay, node, AN_AFTER_ORDER)));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         bool waiting = an_replay_ends_waiting(graph, node, edge);

@@ -47,7 +47,7 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
     if (walk->order) {
         walk->order = false;
         if (before != AN_NONE && walk->replay->inside[before]) {
-            int64_t over = an_time_max(0, an_time_sub(graph->end[before], graph->start[node]));
+            int64_t over = an_replay_overlap(graph, before, node);
             *tight = (struct tight){
                 .from = before, .latency = an_replay_latency(walk->replay, node, AN_AFTER_ORDER)};
             if (an_time_add(an_time_sub(end[before], over), tight->latency) == start[node])

@@ -115,7 +115,7 @@ static void note_stray(uint64_t time)
     relaxed_store(&agent_cuda.streams, 2);
 }
 
-/* One stream has the work, and nobody knows of another one that is in use. */
+/* One stream has all of the work, and no other one is known to be in use. */
 static void note_one_stream(void)
 {
     uint32_t unknown = 0;

@@ -83,7 +83,7 @@ expect 3 'c: damaged' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$di
 for name in gpt2-tiny gpt2-124M gpt2-1558M; do
     grep -q "^  $name " "$dir/help" || { echo "FAIL: --help does not list $name"; fails=$((fails + 1)); }
 done
-# the short help fits a screen and lists what the long one lists, with the same defaults; --help=all, -h and a word that is none
+# the short help fits a screen and lists what the long one lists, with the same defaults; --help=all, -h and a word that it does not know
 "$TRAIN" --help > "$dir/brief" || fails=$((fails + 1))
 [ "$(wc -l < "$dir/brief")" -le 40 ] && [ "$(awk 'length > 80' "$dir/brief" | wc -l)" = 0 ] ||
     { echo "FAIL: the short help is $(wc -l < "$dir/brief") lines, or wider than 80 columns"; fails=$((fails + 1)); }
