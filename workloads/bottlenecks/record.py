@@ -6,13 +6,14 @@ import math
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
 
 from draws import draw
 from runs import CORES, IMAGES, SKIPPED_STEPS, TACHO, TRAIN, Bench, Failed, cache_of, engine, threads_of
-from truth import MOST_APART, apart, equals, gains, half_width, ratios, redrawn, truth
+from truth import LEAST_GAIN, MOST_APART, apart, equals, gains, half_width, ratios, redrawn, truth
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 MOST_ROUNDS = max(ROUNDS, int(os.environ.get("MOST_ROUNDS", "40")))
@@ -76,11 +77,17 @@ def pace(bench):
     return SKIPPED_STEPS + max(least, min(400, math.ceil(SECONDS / step)))
 
 
-def is_decided(rounds, fixes):
-    """Are the interval of every ratio and that of the slow run beside itself narrow enough?"""
+def is_decided(state):
+    """Are the interval of every ratio and that of the slow run beside itself narrow enough? Beside a neighbour only its naming is judged,
+    so it is enough to know whether it costs so much that it must be named."""
+    rounds, recipe = state["rounds"], state["recipe"]
+    if len(rounds) < ROUNDS:
+        return False
+    if "neighbour" in recipe:
+        cost = gains(rounds, 0)
+        return abs(statistics.fmean(cost) - LEAST_GAIN) > half_width(cost)
     return (
-        len(rounds) >= ROUNDS
-        and all(half_width(ratios(rounds, fix)) <= HALF_WIDTH for fix in range(fixes))
+        all(half_width(ratios(rounds, fix)) <= HALF_WIDTH for fix in range(len(recipe["fixes"])))
         and half_width(equals(rounds)) <= MOST_APART
         and apart(rounds) <= MOST_APART
     )
@@ -120,7 +127,7 @@ def measure(bench, state, place):
         bench.run(None, state["recorded_steps"], os.path.join(place, "slow.tacho"))
         state["recorded_others"] = round(bench.others, 3)
         write_json(kept, state)
-    while not is_decided(state["rounds"], len(state["recipe"]["fixes"])) and len(state["rounds"]) < MOST_ROUNDS:
+    while not is_decided(state) and len(state["rounds"]) < MOST_ROUNDS:
         if is_hopeless(state):
             break
         round_of(bench, state)

@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT
 
 PYTHONPATH=$bottlenecks python3 - << 'PY' || fail "recipes"
 import glob, itertools, os, re, shutil, subprocess
-import bench, draws, judge, runs
+import bench, draws, judge, record, runs
 from truth import gains, ratios, redrawn, t90, truth
 
 recipes = draws.recipes()
@@ -94,6 +94,11 @@ assert "other programs" in why(state(steady, "same", "same") | {"recorded_others
 assert why(state([[2.0, 1.0, 2.2], [2.2, 1.0, 2.0]] * 2, "same")) is None, "single runs differ, all of them together do not"
 assert "not decided" in why(state([[2.0, 1.0, 2.0], [2.0, 1.4, 2.0]] * 2, "same"))
 assert why(state([[2.0, 1.0, 2.2]] * 4, "same") | {"recipe": {"fixes": [], "neighbour": "cpu"}}) is None
+wide = [[2.0, 1.5, 2.0], [2.0, 1.2, 2.0]] * 4
+assert not record.is_decided(state(wide, "same"))
+assert record.is_decided(state(wide, "same") | {"recipe": {"fixes": [{}], "neighbour": "cpu"}}), "what a neighbour costs need not be exact"
+close = [[2.0, 1.8, 2.0], [2.0, 2.0, 2.0]] * 4
+assert not record.is_decided(state(close, "same") | {"recipe": {"fixes": [{}], "neighbour": "cpu"}}), "above 5 % or below?"
 assert abs(t90(12) - 1.782) < 0.012 and abs(t90(30) - 1.697) < 0.003, "tables of Student's t"
 
 finding = lambda i, low, expected, high, ceiling=False: {
