@@ -13,14 +13,14 @@ import time
 
 from draws import draw
 from runs import CORES, IMAGES, SKIPPED_STEPS, TACHO, TRAIN, Bench, Failed, cache_of, engine, threads_of
-from truth import LEAST_GAIN, MOST_APART, apart, equals, gains, half_width, ratios, redrawn, truth
+from truth import LEAST_GAIN, MOST_APART, TIE_SHARE, apart, equals, gains, half_width, ratios, redrawn, truth
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 MOST_ROUNDS = max(ROUNDS, int(os.environ.get("MOST_ROUNDS", "40")))
 SECONDS = float(os.environ.get("SECONDS", "2"))
 LEAST_STEPS, FEWEST_STEPS = 24, 12  # after those that are skipped; the latter for long steps of one rank: ranks are compared over 20
 RECORDED = 3  # times the steps of a measured run: of a short recording one pause of the machine is a tenth
-HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower, and equal runs are seen to be equal
+HALF_WIDTH = 2.0  # points: no more rounds where the interval of the best fix is narrower, and equal runs are seen to be equal
 FIRST = 3  # rounds after which a draw may be given up
 
 
@@ -77,8 +77,16 @@ def pace(bench):
     return SKIPPED_STEPS + max(least, min(400, math.ceil(SECONDS / step)))
 
 
+def are_known(rounds, fixes):
+    """Is the step with each fix known well enough: that with the best to HALF_WIDTH, those of others at least to be no match for it?"""
+    steps = [ratios(rounds, fix) for fix in range(fixes)]
+    best = min((statistics.fmean(own) for own in steps), default=100)
+    tie = 100 / (1 + TIE_SHARE * (100 / best - 1))  # of a shorter step a fix may tie with the best, or be it
+    return all(half_width(own) <= HALF_WIDTH or statistics.fmean(own) - half_width(own) > tie for own in steps)
+
+
 def is_decided(state):
-    """Are the interval of every ratio and that of the slow run beside itself narrow enough? Beside a neighbour only its naming is judged,
+    """Are the steps with the fixes and the slow run beside itself known well enough? Beside a neighbour only its naming is judged,
     so it is enough to know whether it costs so much that it must be named."""
     rounds, recipe = state["rounds"], state["recipe"]
     if len(rounds) < ROUNDS:
@@ -87,7 +95,7 @@ def is_decided(state):
         cost = gains(rounds, 0)
         return abs(statistics.fmean(cost) - LEAST_GAIN) > half_width(cost)
     return (
-        all(half_width(ratios(rounds, fix)) <= HALF_WIDTH for fix in range(len(recipe["fixes"])))
+        are_known(rounds, len(recipe["fixes"]))
         and half_width(equals(rounds)) <= MOST_APART
         and apart(rounds) <= MOST_APART
     )

@@ -94,6 +94,9 @@ assert "other programs" in why(state(steady, "same", "same") | {"recorded_others
 assert why(state([[2.0, 1.0, 2.2], [2.2, 1.0, 2.0]] * 2, "same")) is None, "single runs differ, all of them together do not"
 assert "not decided" in why(state([[2.0, 1.0, 2.0], [2.0, 1.4, 2.0]] * 2, "same"))
 assert why(state([[2.0, 1.0, 2.2]] * 4, "same") | {"recipe": {"fixes": [], "neighbour": "cpu"}}) is None
+vague = [[2.0, 1.0, 1.4, 2.0], [2.0, 1.0, 1.9, 2.0]] * 4
+assert record.is_decided(state(vague, "same", "same")), "the second fix is far from a tie"
+assert not record.is_decided(state([[t[0], t[1], t[2] - 0.5, t[3]] for t in vague], "same", "same")), "it may tie"
 wide = [[2.0, 1.5, 2.0], [2.0, 1.2, 2.0]] * 4
 assert not record.is_decided(state(wide, "same"))
 assert record.is_decided(state(wide, "same") | {"recipe": {"fixes": [{}], "neighbour": "cpu"}}), "what a neighbour costs need not be exact"
