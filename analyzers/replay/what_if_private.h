@@ -78,8 +78,8 @@ const char *an_plan_threads_reason(const struct an_plan *plan);
 /* How long compute takes with another number of threads: at best, at worst, and between them what
  * the CPU time of teams with too many threads says. */
 enum an_threads_reading { AN_THREADS_LOW, AN_THREADS_MIDDLE, AN_THREADS_HIGH };
-/* Is there something between both ends that is expected? Else it is their mean. */
-bool an_plan_threads_middle(const struct an_plan *plan);
+/* Is a reading one of those whose mean is expected? */
+bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_reading reading);
 /* Lets teams have plan->threads threads (what_if_threads.c): fewer, where they had more than cores,
  * or more, up to the cores. 0 or TACHO_ENOMEM. */
 int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);

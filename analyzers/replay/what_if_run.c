@@ -241,14 +241,13 @@ static int replay_threads(struct an_plan *plan, struct outcome *outcome)
 {
     static const enum an_threads_reading readings[] = {AN_THREADS_LOW, AN_THREADS_HIGH,
                                                        AN_THREADS_MIDDLE};
-    bool middle = an_plan_threads_middle(plan);
     int rc = 0;
-    for (int i = 0; i < (middle ? 3 : 2) && !rc; i++) {
+    for (int i = 0; i < 3 && !rc; i++) {
         rc = an_plan_fit_threads(plan, readings[i]);
         if (rc)
             return rc;
         an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
-        rc = add_outcome(plan, outcome, !middle || readings[i] == AN_THREADS_MIDDLE);
+        rc = add_outcome(plan, outcome, an_plan_threads_expected(plan, readings[i]));
     }
     return rc;
 }

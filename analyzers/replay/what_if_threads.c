@@ -4,9 +4,12 @@
  * at the end of each parallel region for threads that had no core. What such a team loses is the
  * time in which it leaves a core idle, so its CPU time on all of its cores is what is expected of
  * a team that fits. Its fastest repeats bound the step from below, because CPU time may be
- * spinning. From above it is bounded by a team that still leaves half as much idle, or by the
- * recorded times where CPU time is not known. A team with fewer threads than cores shares its work
- * among more of them: evenly at best, and at worst with a loss and a start for each region.
+ * spinning: a team that by itself has enough cores, and shares them with other ranks, spins at the
+ * end of its regions (libgomp gives up soon only where one team has more threads than cores), and
+ * half of what lies between is expected. From above it is bounded by a team that still leaves half
+ * as much idle, or by the recorded times where CPU time is not known. A team with fewer threads
+ * than cores shares its work among more of them: evenly at best, and at worst with a loss and a
+ * start for each region.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -83,13 +86,13 @@ static double team_cores(const struct an_plan *plan)
 }
 
 /* What is left of the time of compute with fewer threads than before; of its fastest repeats for
- * AN_THREADS_LOW. */
+ * AN_THREADS_LOW: in these a rank may have had the cores of the others, which waited for it. */
 static double part_left(const struct an_plan *plan, const struct an_team *team,
                         enum an_threads_reading reading)
 {
     double rounds = rounds_of(plan->threads, team->fitting);
     if (reading == AN_THREADS_LOW)
-        return rounds / rounds_of(team->threads, team->fitting);
+        return rounds / rounds_of(team->threads, team->cores);
     double cores = team_cores(plan);
     if (isnan(cores))
         return 1;
@@ -119,10 +122,13 @@ static int spare_waiting(struct an_plan *plan, const struct an_team *team,
     return rc;
 }
 
-bool an_plan_threads_middle(const struct an_plan *plan)
+bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_reading reading)
 {
     const struct an_team team = an_team_of(plan->state->replay->context);
-    return plan->threads < team.threads && !isnan(team_cores(plan));
+    if (plan->threads > team.threads || isnan(team_cores(plan)))
+        return reading != AN_THREADS_MIDDLE;
+    bool spins = team.threads <= team.cores;
+    return reading == AN_THREADS_MIDDLE || (spins && reading == AN_THREADS_LOW);
 }
 
 int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading)

@@ -9,39 +9,34 @@
 #define STEPS 24
 
 static int64_t usual_ms = 80, fastest_ms = 80; /* of compute in a step */
+static int ranks = 1;                          /* processes with such steps, at the same time */
 static int64_t batch_ms;                       /* of loading after it, on the same thread */
 static const char *quota; /* cores of its control group, which refuses 0.6, and whose thread runs
                              for 0.6 of the time; NULL: not recorded */
 
-/* A run of the engine: cores that it and all programs keep busy, the part of the time in which its
- * thread has no core, its environment (NULL: none). */
-static void run(struct fixture *f, double own, double all, double wait, const char *environment)
+/* A rank with steps on its main thread, and its counters: cores that it keeps busy, the part
+ * of the time in which its thread has no core. */
+static void rank_steps(struct fixture *f, int64_t rank, double own, double wait)
 {
-    fx_open(f);
+    int64_t process = rank ? fx_process(f, rank, "train") : f->process;
     struct store_track steps = {
-        .process = f->process, .tid = 100, .kind = "thread", .name = "steps"};
+        .process = process, .tid = 100 + rank, .kind = "thread", .name = "steps"};
     struct store_detail work = fx_empty();
     FX(store_track_add(f->s, &steps));
-    FX(store_run_set(f->s, "cpu.online", "4"));
-    FX(store_run_set(f->s, "cpu.usable", "4"));
-    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
-    if (environment)
-        FX(store_run_set(f->s, "environment", environment));
     char key[64];
-    snprintf(key, sizeof key, "process.%lld.cpu_quota", (long long)f->process);
+    snprintf(key, sizeof key, "process.%lld.cpu_quota", (long long)process);
     if (quota)
         FX(store_run_set(f->s, key, quota));
     work.schema = "tacho.work";
     work.kind = "matrix";
     work.flops = 1000;
     int64_t detail = fx_intern(f, &work);
-    int64_t time = fx_track(f, f->process, "counter", "cpu_time", "ns"),
-            queue = fx_track(f, f->process, "counter", "cpu_wait", "ns"),
-            busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%"),
-            refused = quota ? fx_track(f, f->process, "counter", "cpu_throttled", "ns") : FX_NONE,
-            thread = quota ? fx_track(f, f->process, "counter", "thread_time", "ns") : FX_NONE;
+    int64_t time = fx_track(f, process, "counter", "cpu_time", "ns"),
+            queue = fx_track(f, process, "counter", "cpu_wait", "ns"),
+            refused = quota ? fx_track(f, process, "counter", "cpu_throttled", "ns") : FX_NONE,
+            thread = quota ? fx_track(f, process, "counter", "thread_time", "ns") : FX_NONE;
     for (int i = 0; i < STEPS; i++) {
-        fx_step(f, f->process, steps.id, i, i * 100 * MS, (i + 1) * 100 * MS, 400, false);
+        fx_step(f, process, steps.id, i, i * 100 * MS, (i + 1) * 100 * MS, 400, false);
         struct store_slice slice = {.track = steps.id,
                                     .start = FX_BASE + i * 100 * MS + 1000,
                                     .dur = (i % 8 ? usual_ms : fastest_ms) * MS,
@@ -57,12 +52,28 @@ static void run(struct fixture *f, double own, double all, double wait, const ch
     for (int i = 0; i <= STEPS; i++) {
         fx_counter(f, time, i * 100 * MS, i * own * 1e8);
         fx_counter(f, queue, i * 100 * MS, i * wait * 1e8);
-        fx_counter(f, busy, i * 100 * MS, 100 * all / 4);
         if (!quota)
             continue;
         fx_counter(f, refused, i * 100 * MS, i * 0.6 * 1e8);
         fx_counter(f, thread, i * 100 * MS, i * 0.6 * 1e8);
     }
+}
+
+/* A run of the engine: cores that each rank and all programs keep busy, the part of the time in
+ * which the thread of a rank has no core, its environment (NULL: none). */
+static void run(struct fixture *f, double own, double all, double wait, const char *environment)
+{
+    fx_open(f);
+    FX(store_run_set(f->s, "cpu.online", "4"));
+    FX(store_run_set(f->s, "cpu.usable", "4"));
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    if (environment)
+        FX(store_run_set(f->s, "environment", environment));
+    int64_t busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%");
+    for (int rank = 0; rank < ranks; rank++)
+        rank_steps(f, rank, own, wait);
+    for (int i = 0; i <= STEPS; i++)
+        fx_counter(f, busy, i * 100 * MS, 100 * all / 4);
 }
 
 static const struct an_finding *finding(const struct an_result *result, const char *id)
@@ -99,6 +110,28 @@ static void test_too_many(void **state)
     assert_non_null(strstr(threads->verify, "OMP_NUM_THREADS=4 OMP_PROC_BIND=close tacho run"));
     assert_null(strstr(threads->verify, "LANG"));
     assert_null(strstr(threads->verify, "THREADS=8"));
+    fx_close(f);
+}
+
+/* Two ranks of four threads share four cores. Each thinks that its team fits, so its CPU time may
+ * be spinning. Its fastest repeat, 25 ms, may have had all cores: on two it takes 50. Compute
+ * of 94.9 ms keeps 1.63 cores busy, of which 77.4 ms remain on two. */
+static void test_ranks_share_cores(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    usual_ms = 98;
+    fastest_ms = 25;
+    ranks = 2;
+    run(f, 1.6, 3.3, 0.3, "{\"OMP_NUM_THREADS\":\"4\"}");
+    usual_ms = fastest_ms = 80;
+    ranks = 1;
+    const struct an_finding *threads = finding(fx_analyze(f), "THREADS");
+    assert_non_null(threads);
+    assert_string_equal(threads->what_if, "threads=2");
+    double slow = 100.0 / 82, fast = 100.0 / 52;
+    assert_near(threads->gain.high.value, 100 * (fast - 1), 4);
+    assert_near(threads->gain.expected.value, 100 * (2 / (1 / slow + 1 / fast) - 1), 4);
     fx_close(f);
 }
 
@@ -262,15 +295,11 @@ static void test_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_edits),
-        cmocka_unit_test(test_more_threads),
-        cmocka_unit_test(test_a_larger_cause),
-        cmocka_unit_test(test_many_workers),
-        cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_too_few),
-        cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_workers_in_a_quota),
+        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_ranks_share_cores),
+        cmocka_unit_test(test_edits),          cmocka_unit_test(test_more_threads),
+        cmocka_unit_test(test_a_larger_cause), cmocka_unit_test(test_many_workers),
+        cmocka_unit_test(test_harmless),       cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_silent),         cmocka_unit_test(test_workers_in_a_quota),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
