@@ -139,11 +139,12 @@ static inline int64_t an_replay_latency(const struct an_replay *replay, uint32_t
 /* Does an edge only end the waiting of its target? */
 bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t edge);
 
-/* Lowers own[] (of every node of the graph, starting as replay->own) to the least that each piece
- * is believed to need: as much below its fastest repeat in the run as that is below the usual one.
- * Transfers on threads, whose own work is only an upper bound, get 0 (replay_fast.c). 0 or
- * TACHO_ENOMEM. */
-int an_replay_below_fastest(const struct an_replay *replay, int64_t *own);
+/* Lowers own[] (of every node of the graph, starting as replay->own) to the time that a quarter of
+ * the repeats of each piece kept. Transfers on threads, whose own work is only an upper bound, get
+ * 0 (replay_fast.c). 0 or TACHO_ENOMEM. */
+int an_replay_quick(const struct an_replay *replay, int64_t *own);
+/* Sets own[] to the median of the repeats of each piece. 0 or TACHO_ENOMEM. */
+int an_replay_usual(const struct an_replay *replay, int64_t *own);
 /* Lowers own[] to the fastest repeat of each piece. 0 or TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *replay, int64_t *own);
 

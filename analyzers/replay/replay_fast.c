@@ -54,18 +54,21 @@ static double fastest_of(double *values, size_t count)
     return fastest;
 }
 
-/* As much below the fastest repeat as that is below the usual one. Every repeat in the run came
- * after the same pause, so even the fastest may have begun with cold caches. */
-static double below_fastest(double *values, size_t count)
+/* The time that a quarter of the repeats kept: they began with warmer caches than the others. */
+static double lower_quartile(double *values, size_t count)
 {
-    double fastest = fastest_of(values, count), usual = an_quantile_of(values, count, 0.5);
-    return usual > 0 ? fastest * fastest / usual : 0;
+    return an_quantile_of(values, count, 0.25);
 }
 
-/* Lowers own[] of all pieces with enough repeats to what `least` makes of the times of the repeats.
+static double median(double *values, size_t count)
+{
+    return an_quantile_of(values, count, 0.5);
+}
+
+/* Sets own[] of all pieces with enough repeats to what `typical` makes of the times of the repeats.
  */
-static int lower_pieces(const struct an_replay *replay, double (*least)(double *, size_t),
-                        int64_t *own)
+static int set_pieces(const struct an_replay *replay, double (*typical)(double *, size_t),
+                      int64_t *own)
 {
     struct an_pair *pair = malloc((replay->node_count + 1) * sizeof *pair),
                    *sort_room = malloc((replay->node_count + 1) * sizeof *sort_room);
@@ -80,9 +83,9 @@ static int lower_pieces(const struct an_replay *replay, double (*least)(double *
             values[last - i] = (double)replay->own[pair[last].value];
         if (last - i < REPEATS_LEAST)
             continue;
-        int64_t fast = (int64_t)least(values, last - i);
+        int64_t own_ns = (int64_t)typical(values, last - i);
         for (size_t j = i; j < last; j++)
-            own[pair[j].value] = fast;
+            own[pair[j].value] = own_ns;
     }
     free(pair);
     free(sort_room);
@@ -90,9 +93,9 @@ static int lower_pieces(const struct an_replay *replay, double (*least)(double *
     return rc;
 }
 
-int an_replay_below_fastest(const struct an_replay *replay, int64_t *own)
+int an_replay_quick(const struct an_replay *replay, int64_t *own)
 {
-    int rc = lower_pieces(replay, below_fastest, own);
+    int rc = set_pieces(replay, lower_quartile, own);
     for (size_t i = 0; i < replay->node_count && !rc; i++)
         if (replay->graph->kind[replay->node[i]] == AN_NODE_COLLECTIVE)
             own[replay->node[i]] =
@@ -102,5 +105,10 @@ int an_replay_below_fastest(const struct an_replay *replay, int64_t *own)
 
 int an_replay_fastest(const struct an_replay *replay, int64_t *own)
 {
-    return lower_pieces(replay, fastest_of, own);
+    return set_pieces(replay, fastest_of, own);
+}
+
+int an_replay_usual(const struct an_replay *replay, int64_t *own)
+{
+    return set_pieces(replay, median, own);
 }

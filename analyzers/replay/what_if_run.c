@@ -154,6 +154,13 @@ static void widen_by_ratio(struct outcome *outcome, double ratio)
     outcome->new_high = fmax(outcome->new_high, outcome->new_high / ratio);
 }
 
+/* Does a loader in line go to workers? */
+static bool leaves_step(const struct an_plan *plan)
+{
+    const struct an_count *workers = &plan->state->replay->context->result->loader.workers;
+    return plan->route && workers->valid && !workers->value;
+}
+
 /* The loader on other threads, handing over for nothing and for what moving the batch through
  * memory takes. */
 static int replay_route(struct an_plan *plan, struct outcome *outcome)
@@ -161,8 +168,7 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     struct an_what_if_state *state = plan->state;
     size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
-    bool in_line = state->replay->context->result->loader.workers.valid &&
-                   !state->replay->context->result->loader.workers.value;
+    bool in_line = leaves_step(plan);
     bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN,
          unknown = in_line && !engine; /* by address */
     double share =
@@ -201,37 +207,67 @@ static bool on_threads(const struct an_context *context)
     return true;
 }
 
-/* Most of a thread's step goes, and not because others do: how fast the rest is when it runs
- * without pauses, with warm caches and a core of its own, is not in the recorded steps: it is
- * bounded by the fastest repeats of its pieces. */
-static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
+/* ns of the work that stays after an edit, if each piece took `times`, which the replay filled. */
+static double work_ns(const struct an_plan *plan, const int64_t *times)
+{
+    const struct an_replay *replay = plan->state->replay;
+    double sum = 0;
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t node = replay->node[i];
+        if (replay->own[node] > 0)
+            sum += (double)plan->state->own[node] * (double)times[node] / (double)replay->own[node];
+    }
+    return sum;
+}
+
+/* Lets the work that stays take as long as in the better repeats of its pieces. *part: of its time
+ * in the usual ones; *of_sum: of its time in all of them. */
+static int quicken(struct an_plan *plan, double *part, double *of_sum)
 {
     struct an_what_if_state *state = plan->state;
     const struct an_replay *replay = state->replay;
-    int64_t *fast = malloc((replay->graph->node_count + 1) * sizeof *fast);
-    double usual_ns = 0, fast_ns = 0;
-    int rc = fast ? 0 : TACHO_ENOMEM;
+    size_t bytes = replay->graph->node_count * sizeof *replay->own;
+    int64_t *quick = malloc(bytes + 1), *usual = malloc(bytes + 1);
+    int rc = quick && usual ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        memcpy(fast, replay->own, replay->graph->node_count * sizeof *fast);
-        rc = an_replay_below_fastest(replay, fast);
+        memcpy(quick, replay->own, bytes);
+        memcpy(usual, replay->own, bytes);
+        rc = an_replay_quick(replay, quick);
+    }
+    if (!rc && !(rc = an_replay_usual(replay, usual))) {
+        double quick_ns = work_ns(plan, quick);
+        *part = quick_ns > 0 ? quick_ns / work_ns(plan, usual) : 1;
+        *of_sum = quick_ns > 0 ? quick_ns / work_ns(plan, replay->own) : 1;
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
-        usual_ns += (double)state->own[node];
-        if (fast[node] < replay->own[node])
-            state->own[node] = (int64_t)((double)state->own[node] * (double)fast[node] /
+        if (quick[node] < replay->own[node])
+            state->own[node] = (int64_t)((double)state->own[node] * (double)quick[node] /
                                          (double)replay->own[node]);
-        fast_ns += (double)state->own[node];
     }
-    free(fast);
-    if (rc)
-        return rc;
-    an_replay_run(replay, &plan->change, &state->edited);
+    free(usual);
+    free(quick);
+    return rc;
+}
+
+/* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
+ * own, is not in the recorded steps: it is bounded by the better repeats of its pieces. Where most
+ * of the step goes they are replayed; where a loader leaves it, the rest gets that much shorter. */
+static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
+{
     const struct outcome kept = *outcome;
-    plan->busy *= usual_ns > 0 ? fast_ns / usual_ns : 1; /* faster work takes less CPU time, too */
-    rc = add_outcome(plan, outcome, false);
-    outcome->high = kept.high; /* it is a bound from below */
-    outcome->new_high = kept.new_high;
+    double part, of_sum;
+    int rc = quicken(plan, &part, &of_sum);
+    if (!rc && !most) {
+        outcome->low *= part;
+        outcome->new_low *= part;
+    } else if (!rc) {
+        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
+        plan->busy *= of_sum; /* faster work takes less CPU time, too */
+        rc = add_outcome(plan, outcome, false);
+        outcome->high = kept.high; /* it is a bound from below */
+        outcome->new_high = kept.new_high;
+    }
     return rc;
 }
 
@@ -296,9 +332,8 @@ static int replay_overlap(struct an_plan *plan, struct outcome *outcome)
 static bool is_in_quota(const struct an_plan *plan)
 {
     struct an_context *context = plan->state->replay->context;
-    const struct an_count *workers = &context->result->loader.workers;
-    return plan->route && workers->valid && !workers->value && plan->state->cores.used.valid &&
-           is_stopped(plan->state) && an_team_of(context).threads > 1;
+    return leaves_step(plan) && plan->state->cores.used.valid && is_stopped(plan->state) &&
+           an_team_of(context).threads > 1;
 }
 
 static int replay_in_quota(struct an_plan *plan, struct outcome *outcome)
@@ -337,10 +372,10 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         an_plan_keep_cold(plan);
         rc = replay_shared(plan, outcome);
     }
-    bool most = !rc && !plan->reason && plan->others < 0 &&
-                outcome->sum < MOST_GOES * outcome->count &&
-                on_threads(plan->state->replay->context);
-    return most ? replay_fastest(plan, outcome) : rc;
+    if (rc || plan->reason || plan->others >= 0 || !on_threads(plan->state->replay->context))
+        return rc;
+    bool most = outcome->sum < MOST_GOES * outcome->count;
+    return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
