@@ -155,7 +155,7 @@ static int syncs_run(struct an_context *context)
 
 const struct an_analyzer an_syncs = {
     .name = "syncs",
-    .help = "host time in synchronise calls, and of it the time in which no device worked",
+    .help = "host time in synchronising calls, and the part of it in which no device worked",
     .needs = AN_INPUT_DEVICES,
     .run = syncs_run,
     .absent = syncs_absent,

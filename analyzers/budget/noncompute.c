@@ -160,7 +160,7 @@ static const char *why_no_blocking(const struct walk *walk)
             (ops->class[before] == AN_DEVICE_COMM) != (ops->class[i] == AN_DEVICE_COMM))
             return NULL;
     }
-    return "the trace holds no event, stream wait or synchronise call: record them (tacho run "
+    return "the trace holds no event, stream wait or synchronising call: record them (tacho run "
            "does; torch.profiler with "
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }

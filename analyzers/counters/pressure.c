@@ -76,7 +76,7 @@ static void fill_shares(const struct an_context *context, struct span span,
         full = machine_rate(context, "memory_stall_full", span);
         pressure->scope = "the machine";
     }
-    pressure->reason = some.valid ? NULL : "pressure of memory (PSI) was not sampled in the steps";
+    pressure->reason = some.valid ? NULL : "memory pressure (PSI) was not sampled in the steps";
     pressure->some_pct = scaled(some, 1e-7); /* ns a second as % */
     pressure->full_pct = scaled(full, 1e-7);
 }

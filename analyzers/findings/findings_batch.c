@@ -294,8 +294,8 @@ void an_engine_dimensions(struct an_engine *engine)
     struct an_finding *finding = an_findings_add(
         engine->findings, "LOW_EFFICIENCY_GEMM",
         an_finding_text(context,
-                        "GEMMs reach %.0f %% of their roof, and a size of %.0f is no multiple of "
-                        "%.0f: vectors are not full, and rows do not begin on cache lines",
+                        "GEMMs reach %.0f %% of their roof, and a size of %.0f is not a multiple "
+                        "of %.0f: vectors are not full, and rows do not begin on cache lines",
                         100 * batch.at_roof_ns / batch.ns, odd, MULTIPLE));
     batch_evidence(&batch, finding);
     finding->action = an_finding_text(context, "%s in place of %.0f", option, odd);

@@ -79,7 +79,7 @@ static void incomplete_action(const struct an_context *context, double lost,
 {
     if (an_trace_from(context->trace, "nsight"))
         finding->action = "start nsys before the program uses the device, and end the capture "
-                          "between steps after a synchronise call";
+                          "between steps after a synchronising call";
     else if (an_trace_imported(context->trace))
         finding->action = "give torch.profiler.schedule more warm-up steps, and synchronise the "
                           "device before the profiler stops";

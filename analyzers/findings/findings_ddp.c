@@ -188,7 +188,7 @@ static void buckets(struct an_findings_list *findings, const struct an_class_sha
     finding->method = "ceiling: step / (step - reductions after backward) - 1; nothing was "
                       "replayed";
     finding->verify = an_command_rerun(context, "other buckets");
-    finding->wrong_when = "cores are short: what is reduced beside backward takes them from it";
+    finding->wrong_when = "cores are short: reductions during backward take cores from it";
 }
 
 int an_findings_ddp(struct an_findings_list *findings)

@@ -136,7 +136,7 @@ static const struct advice {
                  "unshard(async_op=True) of the next block before this one's forward (on GPUs "
                  "set_modules_to_forward_prefetch()); or shard fewer, larger blocks",
                  "parameters gathered ahead",
-                 "cores are short: what is gathered while it computes takes them from it"},
+                 "cores are short: gathering while the block computes takes cores from it"},
     [BACKWARD] = {
         "FSDP_RESHARD", "parameters that forward had gathered are gathered once more in backward",
         "gathers in backward",

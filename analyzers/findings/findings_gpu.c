@@ -427,11 +427,12 @@ static int sync_stall(struct an_findings_list *findings)
     struct an_finding *finding = an_findings_add(
         findings, "SYNC_STALL",
         an_finding_text(context,
-                        "the host waits in synchronise calls while no device works: %.1f %% of %s",
+                        "the host waits in synchronising calls while no device works: %.1f %% of "
+                        "%s",
                         share.mean, window_of(&share)));
     an_finding_evidence(
         finding,
-        an_class_share_text(context, &share, "waiting in synchronise calls with an idle device"));
+        an_class_share_text(context, &share, "waiting in synchronising calls with an idle device"));
     an_finding_note(context, finding,
                     "most: %.60s, %" PRId64 " %s, %s with an idle device (whole capture)",
                     most->name, most->count, most->count == 1 ? "call" : "calls",

@@ -179,12 +179,12 @@ static struct advice cheaper_stage(struct an_context *context, const struct an_s
     const char *name = stage ? stage->name : "loader";
     return (struct advice){.action = an_finding_text(
                                context,
-                               "make the stage %s cheaper, or do it once before the run: the cores "
-                               "are all in use, more workers would take them from the step",
+                               "make the stage %s cheaper, or do it once before the run: all cores "
+                               "are in use, and more workers would take them from the step",
                                name),
                            .option = "the cheaper stage",
                            .effort = "some lines of code, or prepared data",
-                           .wrong_when = "the step itself could do with fewer cores"};
+                           .wrong_when = "the step is as fast on fewer cores"};
 }
 
 static struct advice storage_advice(struct an_context *context)

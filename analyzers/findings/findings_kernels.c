@@ -142,7 +142,7 @@ static void fusion_by_name(struct an_findings_list *findings)
         findings, "FUSION",
         an_finding_text(context,
                         "%.1f %% of the kernels' time are element-wise kernels, casts and copies: "
-                        "by their names each only reads and writes memory",
+                        "judging by its name, each of them only reads and writes memory",
                         pct));
     an_finding_evidence(finding, bounds->sentence);
     finding->action = fusion_action(context->result);
@@ -193,7 +193,7 @@ static void gemm_evidence(struct an_context *context, struct an_finding *finding
                     an_time_words(context->arena, (double)row->roof_ns / 1e6, 3));
     if (row->misaligned)
         an_finding_note(context, finding,
-                        "dimension %" PRId64 " is no multiple of %" PRId64
+                        "dimension %" PRId64 " is not a multiple of %" PRId64
                         ": the matrix units load rows in pieces of 16 bytes",
                         row->misaligned, row->multiple);
     else if (row->multiple && *row->shapes)

@@ -233,8 +233,8 @@ static void pressure_gain(struct an_context *context, struct an_finding *finding
     if (!context->result->pressure.limit_bytes.valid || !strcmp(pressure->scope, "the machine")) {
         an_finding_ceiling(
             finding, 100, fmin(some, 99),
-            "the account is that of the whole machine: other programs' waiting is in "
-            "it");
+            "the figures are those of the whole machine and include the waiting of "
+            "other programs");
         finding->method = "ceiling: the time in which some task of the machine waited for memory";
         return;
     }

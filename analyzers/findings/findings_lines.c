@@ -127,7 +127,7 @@ bool an_finding_of_line(struct an_findings_list *findings)
                         function.name, file_name(function.file), function.line[0]->line, share));
     finding->effort = "some lines of code";
     an_finding_note(context, finding,
-                    "%" PRId64 " of %" PRId64 " looks at Python's frames in %s: %.1f ± %.1f %%",
+                    "%" PRId64 " of %" PRId64 " samples of Python's frames in %s: %.1f ± %.1f %%",
                     function.plain, python->looks.value, python->window, share, half);
     say_where(context, finding, &function);
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);

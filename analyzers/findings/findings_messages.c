@@ -218,7 +218,7 @@ const char *an_comm_ddp_words(struct an_context *context)
     return an_finding_text(
         context,
         "by DistributedDataParallel's own timers (%zu passes): %s from the first to the last "
-        "reduction of a pass, %s of it beside backward",
+        "reduction of a pass, %s of it overlapped with backward",
         timers.passes, an_time_words(context->arena, timers.communication_ms, 3),
         an_time_words(context->arena, timers.overlapped_ms, 3));
 }

@@ -148,7 +148,7 @@ int an_findings_others(struct an_findings_list *findings)
 /* Withdraws a gain that may as well be a loss. */
 static void withhold_gain(struct an_finding *finding)
 {
-    const char *why = "with and without the other programs it is between a loss and a gain: record "
+    const char *why = "the other programs decide whether this is a gain or a loss: record "
                       "on free cores";
     finding->gain = (struct an_gain){
         .low = an_num_none(why), .expected = an_num_none(why), .high = an_num_none(why)};
@@ -189,8 +189,8 @@ int an_findings_while_others(struct an_findings_list *findings)
             continue;
         finding->while_others = true;
         finding->method = an_finding_text(context,
-                                          "%s; while others run: with what other programs "
-                                          "took, and without",
+                                          "%s; while others run: the interval covers "
+                                          "the step with and without them",
                                           finding->method);
         widen_gain(finding, &alone, &both);
         an_finding_keep_gain(context, finding);

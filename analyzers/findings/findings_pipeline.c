@@ -32,7 +32,7 @@ static void even_evidence(struct an_context *context, const struct an_even *even
                     even->batches.high.value);
     an_finding_note(context, finding,
                     "stage %" PRId64 " has %.1f %% more work than the mean of %" PRId64
-                    " stages; as usual there, %.0f %% of what is lost would go",
+                    " stages; with its usual work, %.0f %% of the lost time would be gone",
                     even->stage, even->stage_excess_pct.value, even->stage_count,
                     even->stage_share_pct.value);
     if (even->batch_correlation.valid)

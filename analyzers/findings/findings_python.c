@@ -436,7 +436,7 @@ static int small_batch(struct an_findings_list *findings)
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->bound = true;
     finding->method = "ceiling: step / (step - those calls) - 1, for a batch so large that they "
-                      "do not count; what larger GEMMs gain beside is not in it";
+                      "do not count; the gain of larger GEMMs is not included";
     finding->verify = an_command_rerun(context, "the larger batch");
     finding->wrong_when = "training needs that batch size";
     return 0;

@@ -113,7 +113,7 @@ static void phase_evidence(struct an_context *context, const struct an_phase *ph
                     an_time_words(context->arena, phase->lane_ms, 3),
                     an_time_words(context->arena, phase->lane_run_ms, 3));
     if (phase->wall_ms > 1.1 * phase->exposed_ms)
-        an_finding_note(context, finding, "%s more run beside the steps",
+        an_finding_note(context, finding, "%s more overlap with the steps",
                         an_time_words(context->arena, phase->wall_ms - phase->exposed_ms, 3));
     an_finding_note(context, finding, "a step takes %s (%s); phases are excluded from it",
                     an_time_words(context->arena, an_value_or_0(context->result->steps.mean_ms), 3),
@@ -172,12 +172,11 @@ static void gain_of_table(struct an_context *context, const struct an_phase *pha
                       "between them), or " ASYNCHRONOUS;
     finding->method = an_finding_text(
         context,
-        "checkpoints as far apart as least time is lost: low for a failure every %s, high "
+        "checkpoints at the interval that loses the least time: low for a failure every %s, high "
         "every %s; %s",
         failures[0].words, failures[FAILURES - 1].words, finding->method);
-    finding->wrong_when =
-        "the job fails more often than every hour; or, beside the steps, the copy "
-        "of the state or its writing takes as long";
+    finding->wrong_when = "the job fails more often than every hour; or copying the state, or "
+                          "writing it during the steps, takes as long";
 }
 
 /* Checkpoints: without a known rate of failures no interval between them is advised, only what they
@@ -191,7 +190,7 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
            step_ms = an_value_or_0(context->result->steps.mean_ms);
     finding->effort = "some lines of code";
     finding->action = ASYNCHRONOUS;
-    finding->wrong_when = "the copy of the state, or its writing beside the steps, takes as long";
+    finding->wrong_when = "copying the state, or writing it during the steps, takes as long";
     finding->verify = an_command_rerun(context, "asynchronous checkpoints");
     an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
                        "what an asynchronous checkpoint still costs the steps was not measured");

@@ -107,7 +107,14 @@ static void edits(struct page *page, const struct an_advice *advice)
 
 /* ---- sensitivity ----------------------------------------------------------------------------- */
 
-REP_NAME_OF(name_row, an_sensitivity_row, key)
+/* The edit as `tacho advise --what-if` takes it, with what it is where its name does not say so. */
+static void name_row(char name[REP_NAME], const void *row)
+{
+    const char *key = ((const struct an_sensitivity_row *)row)->key, *cause = rep_cause_name(key);
+    snprintf(name, REP_NAME, "%s", key);
+    if (cause != key)
+        snprintf(name, REP_NAME, "%s (%s)", key, cause);
+}
 static void cell_gain_per(char cell[REP_CELL], const void *row)
 {
     snprintf(cell, REP_CELL, "%.3f", ((const struct an_sensitivity_row *)row)->gain_pct);

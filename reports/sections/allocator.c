@@ -51,7 +51,7 @@ static void tables(struct page *page, const struct an_allocator_device *device)
                                                  {"saved %", 8, setting_saved},
                                                  {"segments", 9, setting_requests},
                                                  {"fits", 5, setting_fits}};
-    const struct rep_table held = {.title = "Held at the peak, by place in the program",
+    const struct rep_table held = {.title = "Memory at the peak, by place in the program",
                                    .name = holder_name,
                                    REP_COLUMNS(holders),
                                    REP_ROWS_OF(device->holder, device->holder_count)};

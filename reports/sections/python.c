@@ -50,13 +50,13 @@ static void write_states(struct page *page, const struct an_python *python)
 {
     char states[160], text[400];
     states_text(states, sizeof states, &python->all);
-    snprintf(text, sizeof text, "%s, %" PRId64 " looks: the thread of the steps was %s.",
+    snprintf(text, sizeof text, "%s, %" PRId64 " samples: the thread of the steps was %s.",
              python->window, python->looks.value, states);
     page_text(page, 0, text);
     if (!python->unattributed.looks)
         return;
     states_text(states, sizeof states, &python->unattributed);
-    snprintf(text, sizeof text, "In unattributed time (%.1f %% of the looks) it was %s.",
+    snprintf(text, sizeof text, "In unattributed time (%.1f %% of the samples) it was %s.",
              python->unattributed.share_pct.value, states);
     page_text(page, 0, text);
 }

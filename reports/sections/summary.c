@@ -447,7 +447,7 @@ static void quality(struct page *page, const struct an_result *result)
         page_item(page, "%" PRId64 " of %" PRId64 " events lost", trust->lost_events.value,
                   trust->lost_events.value + trust->events);
     else
-        page_item(page, "%" PRId64 " events, how many are lost is not known", trust->events);
+        page_item(page, "%" PRId64 " events; how many were lost is not known", trust->events);
     if (rep_overhead_text(trust, overhead, sizeof overhead))
         page_item(page, "%s", overhead);
     if (trust->replay_error_pct.valid)

@@ -269,8 +269,8 @@ static void roofline(struct page *page, const struct an_result *result)
         model = model || !result->points[i].bytes_measured;
     if (model)
         page_text(page, 1,
-                  " bytes of a model: each tensor once. Above the memory roof means cached, in the "
-                  "level that is named");
+                  " The bytes are modelled: each tensor counts once. A point above the memory roof "
+                  "was served by the cache level that is named");
 }
 
 void rep_section_roofline(struct page *page, const struct an_result *result)

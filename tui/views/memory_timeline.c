@@ -171,7 +171,7 @@ static enum tui_style style_of(size_t layer)
 
 static void draw_legend(struct tui_cells *cells, struct tui_rect area, const struct layers *layers)
 {
-    int column = tui_text(cells, area, 0, 0, TUI_TITLE, "Held over the run");
+    int column = tui_text(cells, area, 0, 0, TUI_TITLE, "Memory over the run");
     column += tui_printf(cells, area, 0, column + 2, TUI_NORMAL, "at most %s",
                          BYTES_TEXT(highest(layers->whole))) +
               2;
