@@ -40,7 +40,18 @@ static const char *change_text(struct an_arena *arena, double ms)
     return an_arena_format(arena, "%s%s", ms > 0 ? "+" : "", an_time_words(arena, ms, 3));
 }
 
-/* "input +33.7 ms a step (loader: enumerate(DataLoader))"; NULL: no class explains the change. */
+/* A class as reports name it; any other row by its own name. */
+static const char *row_words(const struct an_diff_row *row)
+{
+    if (row->kind != AN_DIFF_CLASS || strcmp(row->name, an_class_key(row->class)) != 0)
+        return row->name;
+    if (row->class == AN_CLASS_HOST)
+        return "host time"; /* without the colon of its label */
+    return an_class_label(row->class);
+}
+
+/* "data wait +33.7 ms a step (loader: enumerate(DataLoader))"; NULL: no class explains the
+ * change. */
 static const char *what_moved(const struct rows *rows)
 {
     struct an_arena *arena = rows->diff->arena;
@@ -48,27 +59,26 @@ static const char *what_moved(const struct rows *rows)
     const char *unit = rows->diff->unit == AN_DIFF_CAPTURE ? "" : " a step";
     if (!class || fabs(class->delta) < CLASS_LEAST * fabs(rows->diff->step.delta))
         return NULL;
-    const char *change = change_text(arena, class->delta);
+    const char *change = change_text(arena, class->delta), *what = row_words(class);
     bool input = class->class == AN_CLASS_INPUT;
     name = largest(rows, AN_DIFF_LOADER, AN_CLASS_INPUT);
     /* Where the budget cannot identify the wait, the time of the loader's ranges does. */
     if (name &&
         (input || ((class->class == AN_CLASS_HOST || class->class == AN_CLASS_UNATTRIBUTED) &&
                    fabs(name->delta) >= 0.5 * fabs(class->delta))))
-        return an_arena_format(arena, "%s %s%s (loader: %.120s)", class->name, change, unit,
-                               name->name);
+        return an_arena_format(arena, "%s %s%s (loader: %.120s)", what, change, unit, name->name);
     if (input)
-        return an_arena_format(arena, "%s %s%s (loader)", class->name, change, unit);
+        return an_arena_format(arena, "%s %s%s (loader)", what, change, unit);
     name = largest(rows, AN_DIFF_KERNEL, class->class);
     name = name ? name : largest(rows, AN_DIFF_OP, class->class);
     if (!name)
-        return an_arena_format(arena, "%s %s%s", class->name, change, unit);
+        return an_arena_format(arena, "%s %s%s", what, change, unit);
     /* Without template arguments: a sentence has no room for them. */
     char *plain = an_arena_zero(arena, strlen(name->name) + 1, 1);
 
     if (plain)
         an_diff_name(plain, name->name);
-    return an_arena_format(arena, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit,
+    return an_arena_format(arena, "%s %s%s (most of it: %.120s, %s)", what, change, unit,
                            plain && *plain ? plain : name->name, change_text(arena, name->delta));
 }
 
@@ -89,7 +99,7 @@ static const char *what_is_sure(const struct an_diff *diff)
             best = &diff->rows[i];
     if (!best)
         return "";
-    return an_arena_format(diff->arena, "; but %.120s changed by %s a step", best->name,
+    return an_arena_format(diff->arena, "; but %.120s changed by %s a step", row_words(best),
                            change_text(diff->arena, best->delta));
 }
 

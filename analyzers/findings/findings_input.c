@@ -311,9 +311,9 @@ static const char *wait_words(struct an_context *context, const struct an_class_
                               double step_ms, double wait_ms)
 {
     if (!isfinite(share->half))
-        return an_finding_text(context, "input %s (%s)", an_time_words(context->arena, wait_ms, 3),
-                               an_window_text(context));
-    return an_finding_text(context, "input %s a step, in %zu of %zu steps (%s)",
+        return an_finding_text(context, "data wait %s (%s)",
+                               an_time_words(context->arena, wait_ms, 3), an_window_text(context));
+    return an_finding_text(context, "data wait %s a step, in %zu of %zu steps (%s)",
                            an_time_spread(context->arena, wait_ms, step_ms * share->half / 100),
                            share->touched, share->steps, an_window_text(context));
 }
@@ -443,9 +443,9 @@ int an_findings_input(struct an_findings_list *findings)
     finding->wrong_when = advice.wrong_when;
     finding->what_if = advice.what_if;
     finding->method =
-        "ceiling \"no wait for input\": step / (step - wait) - 1; nothing was replayed";
+        "ceiling \"no data wait\": step / (step - wait) - 1; nothing was replayed";
     finding->setting = advice.option;
-    finding->verify = an_finding_text(context, "%s, and read the row input",
+    finding->verify = an_finding_text(context, "%s, and read the row data wait",
                                       an_command_rerun(context, advice.option));
     an_finding_ceiling(finding, step_ms, wait_ms,
                        "a ceiling has no expected value: the loader was not replayed");

@@ -1195,7 +1195,7 @@ const struct an_metric an_metrics[] = {
      "ranges of the hook", "forward"},
     {"modules/by_depth[]/total_ms", "ms", "time in them / steps", "ranges of the hook",
      "what is in two of them counts twice"},
-    {"python", "", "what Python was doing: looks at the frames of its threads over time",
+    {"python", "", "what Python was doing: samples (looks) of the frames of its threads",
      "tacho run --stacks", "null with the reason without"},
     {"python/how", "", "version of Python whose frames were read", "python", ""},
     {"python/window", "", "the steps that are meant; the whole run without steps", STEPS, ""},

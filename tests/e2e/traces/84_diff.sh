@@ -126,13 +126,13 @@ zero=kineto_tb_resnet50_num_workers_0_steps16-21_rank0
 four=kineto_tb_resnet50_num_workers_4_steps16-21_rank0
 expect 0 "$traces/$four.json.gz" "$traces/$zero.json.gz"
 says "slower"
-says "input +"
+says "data wait +"
 says "a step (loader: enumerate(DataLoader))"
 says "not enough steps"
 imported "$traces"/{$zero,$four,hta_trace_diff_test_rank1,tracelens_b200_eager_rank0}.json.gz
 expect 0 $zero.tacho $four.tacho
 says "less time"
-says "input -"
+says "data wait -"
 says "(loader: enumerate(DataLoader))"
 expect 6 $four.tacho $zero.tacho --fail-above 3% # four steps each: 25 % longer, and undecided
 says "UNDECIDED"
@@ -205,7 +205,7 @@ grep -q '"differs": false' out || fail "halves of one trace differ significantly
 grep -q '"significant": true' out && fail "something in the halves of one trace is called significant"
 
 expect 1 same.tacho slower.tacho --fail-above 3% --assume-run-sd 0.5%
-says "host +8"
+says "host time +8"
 says "Optimizer.step#SGD.step"
 says "FAILED"
 expect 0 same.tacho slower.tacho --fail-above 20% --assume-run-sd 0.5% --json

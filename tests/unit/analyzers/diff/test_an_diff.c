@@ -251,7 +251,7 @@ static void test_loader_is_named(void **state)
         .steps = 12, .matmul = 100, .wait = 90, .tokens = FX_NONE, .noise = true};
     (void)state;
     struct an_diff *d = diff_of(&good, &bad);
-    assert_non_null(strstr(d->verdict, "input +89 µs a step (loader: next_batch)"));
+    assert_non_null(strstr(d->verdict, "data wait +89 µs a step (loader: next_batch)"));
     const struct an_diff_row *wait = row_of(d, AN_DIFF_LOADER, "next_batch");
     assert_true(wait->significant);
     assert_near(wait->delta, 0.089, 1e-9);
