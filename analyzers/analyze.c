@@ -279,6 +279,24 @@ static int load(store_reader *reader, const struct an_options *options, struct a
     return tacho_fail(err, rc, NULL, "%s", cause->code ? cause->what : tacho_error_text(rc));
 }
 
+/* A result without content, in memory of its own or where the options say. NULL: out of memory. */
+static struct an_result *new_result(const struct an_options *options)
+{
+    struct an_result *result;
+    if (options->into) {
+        result = an_arena_zero(options->into, 1, sizeof *result);
+        if (result)
+            result->arena = options->into;
+        return result;
+    }
+    result = calloc(1, sizeof *result);
+    if (result && !(result->arena = an_arena_new())) {
+        free(result);
+        return NULL;
+    }
+    return result;
+}
+
 int an_analyze(store_reader *reader, const struct an_options *options, struct an_result **out,
                struct tacho_error *err)
 {
@@ -293,8 +311,7 @@ int an_analyze(store_reader *reader, const struct an_options *options, struct an
         return rc;
     store_reader_rest(reader); /* who records can fold in what it wrote while this goes on */
     rc = TACHO_ENOMEM;
-    if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) ||
-        !(context.scratch = an_arena_new()))
+    if (!(result = new_result(context.options)) || !(context.scratch = an_arena_new()))
         goto out;
     context.trace = trace;
     context.result = result;
@@ -319,7 +336,8 @@ out:
         *out = result;
         return 0;
     }
-    an_result_free(result);
+    if (!context.options->into)
+        an_result_free(result);
     if (rc == TACHO_EFORMAT) /* the user's table of classes: *err has the text */
         return rc;
     return tacho_fail(err, rc, NULL, "analysing the run: %s", tacho_error_text(rc));

@@ -50,7 +50,7 @@ static int each(const struct tui_source *source, const struct tui_options *optio
     for (int i = 0; !rc && model; i++) {
         rc = frame(ctx, model);
         if ((options->frames >= 0 && i + 1 >= options->frames) ||
-            (options->frames < 0 && model->state != TUI_LIVE))
+            (options->frames < 0 && model->state != TUI_LIVE && !model->pending))
             break;
         next += options->interval_ms / 1e3;
         wait_model(data, &model, next, false);

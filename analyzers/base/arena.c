@@ -2,7 +2,8 @@
  *
  * Arenas: memory in blocks of 64 KiB that is freed all at once. Larger arrays get a block of their
  * own, so that they can be freed early. Blocks come from calloc: large ones cost no time until
- * they are written.
+ * they are written. A shared arena is one mapping, which begins with the arena itself; its pages
+ * are zero and take memory when they are written.
  */
 #include "analyzers/base/arena.h"
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tacho_error.h"
 
@@ -24,6 +26,7 @@ struct arena_block {
 
 struct an_arena {
     struct arena_block *head;
+    size_t mapped, taken; /* bytes of a shared arena, and those handed out; else 0 */
     bool failed;
 };
 
@@ -32,10 +35,31 @@ struct an_arena *an_arena_new(void)
     return calloc(1, sizeof(struct an_arena));
 }
 
+struct an_arena *an_arena_shared(size_t bytes)
+{
+    size_t size = bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK;
+    struct an_arena *arena = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED)
+        return NULL;
+    arena->mapped = size;
+    arena->taken = sizeof *arena;
+    return arena;
+}
+
+bool an_arena_is_shared(const struct an_arena *arena)
+{
+    return arena && arena->mapped;
+}
+
 void an_arena_free(struct an_arena *arena)
 {
     if (!arena)
         return;
+    if (arena->mapped) {
+        munmap(arena, arena->mapped);
+        return;
+    }
     for (struct arena_block *block = arena->head, *next; block; block = next) {
         next = block->next;
         free(block);
@@ -48,11 +72,25 @@ bool an_arena_failed(const struct an_arena *arena)
     return arena->failed;
 }
 
+/* The same as arena_take() of a shared arena: from the rest of its mapping. */
+static void *take_shared(struct an_arena *arena, size_t bytes, size_t align)
+{
+    size_t offset = (arena->taken + align - 1) / align * align;
+    if (offset > arena->mapped || bytes > arena->mapped - offset) {
+        arena->failed = true;
+        return NULL;
+    }
+    arena->taken = offset + bytes;
+    return (unsigned char *)arena + offset;
+}
+
 /* Returns `bytes` of zeroed memory at a multiple of `align`: from the current block if they fit,
  * else from a new one. A block that is made for one large array is put behind the current block,
  * which still has room for small ones. */
 static void *arena_take(struct an_arena *arena, size_t bytes, size_t align)
 {
+    if (arena->mapped)
+        return take_shared(arena, bytes, align);
     struct arena_block *block = arena->head;
     if (block) {
         size_t offset = (block->used + align - 1) / align * align;

@@ -15,6 +15,11 @@
 struct an_arena;
 
 struct an_arena *an_arena_new(void);
+/* An arena of at most `bytes` in memory that this process shares with those it forks from now on:
+ * what a child puts there lies at the same addresses here. an_arena_free() gives back this
+ * process's view of it. NULL: there is no room for it. */
+struct an_arena *an_arena_shared(size_t bytes);
+bool an_arena_is_shared(const struct an_arena *arena);
 void an_arena_free(struct an_arena *arena); /* NULL is fine */
 bool an_arena_failed(const struct an_arena *arena);
 void *an_arena_zero(struct an_arena *arena, size_t count,

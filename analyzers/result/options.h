@@ -50,6 +50,8 @@ struct an_options {
                                 checkpoints; 0 = not given */
     double flops_per_step;   /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
                                 payloads' */
+    struct an_arena *into;   /* of an_room_fill() alone: where the result is put, and left after an
+                                error; NULL: it has memory of its own */
 };
 
 #endif

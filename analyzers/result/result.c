@@ -124,6 +124,8 @@ void an_result_free(struct an_result *result)
 {
     if (!result)
         return;
-    an_arena_free(result->arena);
-    free(result);
+    struct an_arena *arena = result->arena;
+    if (!an_arena_is_shared(arena)) /* else it lies in it */
+        free(result);
+    an_arena_free(arena);
 }

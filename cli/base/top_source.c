@@ -131,20 +131,50 @@ static int choose(void *ctx, const char *run, struct tui_found *found, struct ta
     return 0;
 }
 
-/* Analyzes the run for the dashboard, or only its newest part while it is recorded. */
+/* How a run is analysed for the dashboard. */
+static struct an_options options_for(const struct cli_top_source *top_source,
+                                     const struct tui_found *found)
+{
+    return (struct an_options){.file = found->run,
+                               .live = found->live,
+                               .peak_flops = top_source->peak_flops,
+                               .flops_per_step = top_source->flops_per_step,
+                               .step_marker = top_source->step_marker};
+}
+
+/* Analyzes the run, or only a part of it. */
 static int analyze(void *ctx, store_reader *reader, const struct tui_found *found, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err)
 {
-    const struct cli_top_source *top_source = ctx;
-    struct an_options options = {.file = found->run,
-                                 .live = found->live,
-                                 .peak_flops = top_source->peak_flops,
-                                 .flops_per_step = top_source->flops_per_step,
-                                 .step_marker = top_source->step_marker,
-                                 .part_slices = slices,
-                                 .part_until = until};
+    struct an_options options = options_for(ctx, found);
+    options.part_slices = slices;
+    options.part_until = until;
     return an_analyze(reader, &options, out, err);
 }
+
+/* ---- the whole of a large run, by a child ---------------------------------------------------- */
+
+static int whole_begin(void *ctx, const struct tui_found *found, int64_t slices,
+                       struct tacho_error *err)
+{
+    struct cli_top_source *top_source = ctx;
+    struct an_options options = options_for(top_source, found);
+    return cli_analysis_begin(&top_source->whole, found->path, slices, &options, err);
+}
+
+static int whole_take(void *ctx, struct an_result **out, struct tacho_error *err)
+{
+    struct cli_top_source *top_source = ctx;
+    return cli_analysis_take(&top_source->whole, out, err);
+}
+
+static void whole_end(void *ctx)
+{
+    struct cli_top_source *top_source = ctx;
+    cli_analysis_end(&top_source->whole);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* A look at the file from a thread of its own: a disk may take its time. There is one in a process,
  * and it may outlive those who wait for it. */
@@ -199,6 +229,9 @@ int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int 
                                              .recorded = recorded,
                                              .next = next,
                                              .analyze = analyze,
+                                             .whole_begin = whole_begin,
+                                             .whole_take = whole_take,
+                                             .whole_end = whole_end,
                                              .release = an_result_free,
                                              .list = list,
                                              .choose = choose};

@@ -8,6 +8,7 @@
 
 #include <time.h>
 
+#include "cli/apart/analysis_apart.h"
 #include "cli/base/run_file.h"
 #include "tui/data/model.h"
 #include "tui/tui.h"
@@ -24,6 +25,7 @@ struct cli_top_source {
     const char *step_marker; /* --step-marker, or NULL */
     struct tui_against against;
     struct an_step_point *against_steps; /* owned */
+    struct cli_analysis whole;           /* of the run that is shown; the data thread's */
 };
 
 /* Finds the run before anything is drawn, so that messages and the progress of an import reach the

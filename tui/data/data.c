@@ -24,6 +24,7 @@
 
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
 #define PATIENCE_MS 200  /* for a thread that is to end */
+#define WHOLE_MS    250  /* between two looks whether the whole of a large run is analysed */
 #define YOUNG_S     10   /* grace period of a new run before "no steps" is reported */
 #define STEPS_LEAST 3    /* that an analysis needs: the first and the last step do not count */
 
@@ -64,6 +65,7 @@ static struct tui_model *make_model(struct tui_data *data)
     const char *reason = data->state == TUI_LOST ? data->message : "reading the run";
     model->result_reason = "";
     model->failed = data->failed;
+    model->pending = data->whole;
     if (!model->result)
         model->result_reason = tui_model_text(&text, *data->reason ? data->reason : reason);
     model->window = tui_model_text(&text, *data->window ? data->window : "the whole run");
@@ -90,6 +92,14 @@ static void publish_model(struct tui_data *data)
 
 /* ---- which file ------------------------------------------------------------------------------ */
 
+/* Gives up the analysis of the whole run, if one is under way. */
+static void end_whole(struct tui_data *data)
+{
+    if (data->whole)
+        data->source->whole_end(data->source->ctx);
+    data->whole = data->wants_whole = false;
+}
+
 /* Forgets everything that was read and analysed: the file is another run. */
 static void forget_run(struct tui_data *data)
 {
@@ -100,6 +110,7 @@ static void forget_run(struct tui_data *data)
     data->tail = fresh;
     tui_shared_drop(data->shared);
     data->shared = NULL;
+    end_whole(data);
     data->steady = (struct tui_steady){0};
     data->final = false;
     data->until = 0;
@@ -257,17 +268,90 @@ static bool is_young(const struct tui_data *data, const struct an_result *result
            tui_now_s() - data->taken_up < YOUNG_S;
 }
 
+/* Puts an analysis on the screen, which owns it from now on. */
+static void show_result(struct tui_data *data, struct an_result *result)
+{
+    tui_shared_drop(data->shared);
+    data->shared = tui_shared_new(result, data->source->release);
+    if (!data->shared)
+        return;
+    tui_tail_update(data->tail, result);
+    *data->reason = 0;
+    snprintf(data->window, sizeof data->window, "%s",
+             result->run.window ? result->run.window : "the whole run");
+}
+
+/* The most slices of a run that are analysed here, at once. */
+static int64_t whole_most(const struct tui_data *data)
+{
+    return tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
+}
+
+static bool is_small(const struct tui_data *data)
+{
+    return tui_tail_slices(data->tail) <= whole_most(data);
+}
+
+/* Is the analysis on the screen that of a whole run which is too large for this thread? */
+static bool shows_whole(const struct tui_data *data)
+{
+    const struct an_result *result = tui_shared_result(data->shared);
+    return result && !result->run.window && !is_small(data);
+}
+
+/* Begins to analyse the whole of a large run. The file must not be open here (SQLite and fork). */
+static void begin_whole(struct tui_data *data)
+{
+    struct tacho_error err = {0};
+    data->wants_whole = false;
+    if (data->whole || !data->source->whole_begin)
+        return;
+    data->whole = !data->source->whole_begin(data->source->ctx, &data->found,
+                                             tui_tail_slices(data->tail), &err);
+    if (!data->whole && !*data->message)
+        set_message(data, "%.400s: { and } go through its parts", err.what);
+}
+
+/* Takes the analysis of the whole run, if it has ended. It is not for a user who looks at an
+ * earlier part. */
+static void take_whole(struct tui_data *data)
+{
+    struct an_result *result = NULL;
+    struct tacho_error err = {0};
+    if (!data->whole)
+        return;
+    int rc = data->source->whole_take(data->source->ctx, &result, &err);
+    data->whole = !rc && !result;
+    if (rc && !*data->message)
+        set_message(data, "%.400s: { and } go through its parts", err.what);
+    if (!result)
+        return;
+    if (data->until) {
+        data->source->release(result);
+        return;
+    }
+    data->analysed = tui_now_s();
+    show_result(data, result);
+}
+
 /* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
- * the part that the user asked for. A run without steps that has only begun is not shown as one. */
+ * the part that the user asked for; the whole of a larger one follows. A run without steps that has
+ * only begun is not shown as one. */
 static void analyse_run(struct tui_data *data, store_reader *reader)
 {
     struct an_result *result = NULL;
     struct tacho_error err = {0};
     double before = tui_clock_s(CLOCK_THREAD_CPUTIME_ID);
     bool over = data->state != TUI_LIVE;
-    int64_t whole = tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
-    int64_t slices = tui_tail_slices(data->tail) <= whole ? whole : TUI_SLICES_ENDED;
-    slices = over ? slices : data->slices;
+    int64_t slices = data->slices;
+    if (over && !data->until && shows_whole(data)) {
+        data->final = data->wants_whole = true; /* the file changed, or the user asked for it */
+        return;
+    }
+    if (over)
+        slices = TUI_SLICES_ENDED;
+    if (over && is_small(data))
+        slices = whole_most(data);
     int rc = data->source->analyze(data->source->ctx, reader, &data->found, slices, data->until,
                                    &result, &err);
     plan_next(data, tui_clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
@@ -295,14 +379,8 @@ static void analyse_run(struct tui_data *data, store_reader *reader)
         data->source->release(result); /* what is shown stays until the evidence outlasts noise */
         return;
     }
-    tui_shared_drop(data->shared);
-    data->shared = tui_shared_new(result, data->source->release);
-    if (!data->shared)
-        return;
-    tui_tail_update(data->tail, result);
-    *data->reason = 0;
-    snprintf(data->window, sizeof data->window, "%s",
-             result->run.window ? result->run.window : "the whole run");
+    show_result(data, result);
+    data->wants_whole = over && !data->until && data->shared && result->run.window;
 }
 
 /* Is it time for an analysis? A run that is over needs one more; a live one has news and its
@@ -365,6 +443,8 @@ static void read_run(struct tui_data *data)
             analyse_run(data, reader);
     }
     store_reader_close(reader);
+    if (data->wants_whole)
+        begin_whole(data);
 #ifdef __GLIBC__
     if (analysed)
         malloc_trim(0); /* what an analysis needs for a moment is not kept */
@@ -438,6 +518,16 @@ static void move_part(struct tui_data *data, int parts)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* ms until the next look, if the frame wishes nothing before. */
+static int pause_of(const struct tui_data *data)
+{
+    if (data->whole)
+        return WHOLE_MS;
+    if (data->state == TUI_ENDED)
+        return IDLE_MS;
+    return data->interval_ms;
+}
+
 /* The thread: carries out the wishes of the frame, looks at the run, publishes a model, and
  * sleeps until the next look or the next wish. */
 static void *thread_main(void *ctx)
@@ -463,11 +553,11 @@ static void *thread_main(void *ctx)
             data->final = false;
             data->next_analysis = 0;
         }
+        take_whole(data);
         notice_next(data);
         read_run(data);
         publish_model(data);
-        struct timespec until =
-            tui_time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
+        struct timespec until = tui_time_after(CLOCK_MONOTONIC, pause_of(data));
         pthread_mutex_lock(&data->lock);
         while (!data->stop && !data->again && !data->move && !data->list && !data->choice)
             if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
@@ -480,6 +570,7 @@ static void *thread_main(void *ctx)
 /* Frees what the thread used; the thread has ended. */
 static void data_free(struct tui_data *data)
 {
+    end_whole(data);
     tui_model_free(data->ready);
     tui_tail_free(data->tail);
     tui_shared_drop(data->shared);

@@ -26,7 +26,7 @@
              ... */
 #define TUI_SLICES_IMPORT \
     100000 /* ... and 190 of an imported trace, which has fewer pieces of threads ... */
-#define TUI_SLICES_ENDED 64000 /* ... of a larger one the newest part */
+#define TUI_SLICES_ENDED 64000 /* ... of a larger one the newest part, at first */
 #define TUI_POLL_ROWS    20000 /* between two models, while a long run is read for the first time */
 #define TUI_MMAP_LEAST \
     131072 /* bytes: an array of an analysis goes back to the system as soon as it is freed */

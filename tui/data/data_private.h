@@ -46,6 +46,8 @@ struct tui_data {
     int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
     int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
     int unrecorded;                 /* polls in which the lock of the live run was free */
+    bool wants_whole; /* the newest part of a large run is shown: all of it is to be analysed */
+    bool whole;       /* ... which is under way */
     bool final;    /* a run that is over was analysed, or a part that is not the newest */
     int64_t until; /* where the part ends that the user went to; 0: the newest one */
 };

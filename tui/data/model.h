@@ -73,6 +73,7 @@ struct tui_model {
     const char *result_reason;
     bool failed;         /* the last analysis ended with the error that `result_reason` is */
     const char *window;  /* "the whole run", "steps 421 to 450 of 450" */
+    bool pending;        /* the whole run is being analysed, of which `window` is a part */
     double result_age_s; /* since the analysis was made */
 
     const struct tui_against *against; /* NULL: none was named */

@@ -35,6 +35,14 @@ struct tui_source {
      * slices 0: the whole run. */
     int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err);
+    /* Analyses the whole of a run that is over, of so many slices, in the background. begin: 0, or
+     * why it cannot be; one under way is ended. take: 0 with the result, or with NULL while it is
+     * under way; else why there is none. end: gives up one that is under way. All three NULL: large
+     * runs are shown in parts. */
+    int (*whole_begin)(void *ctx, const struct tui_found *f, int64_t slices,
+                       struct tacho_error *err);
+    int (*whole_take)(void *ctx, struct an_result **out, struct tacho_error *err);
+    void (*whole_end)(void *ctx);
     void (*release)(struct an_result *r);
     /* Adds the runs that the user may turn to; NULL: there is no list. */
     int (*list)(void *ctx, struct tui_runs *runs);

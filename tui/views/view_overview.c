@@ -213,6 +213,8 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
         tui_item(&line, TUI_DIM, "analysed: %.60s", model->window);
     else
         tui_item(&line, TUI_DIM, "not analysed");
+    if (model->pending)
+        tui_item(&line, TUI_DIM, "the whole run follows");
 }
 
 /* Draws what makes the figures of this run doubtful. */

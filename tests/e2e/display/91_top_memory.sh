@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # What the dashboard needs at most: of a run that is over and just small enough to be analysed whole, and of a larger one, of which
-# it analyses a part. 30 MiB, without the pages of files that it shares with others (its libraries).
+# it analyses a part and has a child analyse the whole. 30 MiB, without the pages of files that it shares with others (its libraries).
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
 [ -z "${SAN:-}" ] || { echo "the sanitizers keep memory of their own"; exit 77; }
+command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 work_folder top-memory
 "$TRAIN" gpt2-tiny --help > /dev/null 2>&1 || { echo "needs the program train"; exit 77; }
-export OMP_NUM_THREADS=1
+export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache # no calibration of others
 most=30720 # KiB
 
 # shellcheck disable=SC2154 # work_folder sets it
@@ -53,8 +54,35 @@ needs() {
     [ "$kib" -le $most ] || fail "more than $most KiB"
 }
 
+# follows RANGES: then a child analyses all of it, and what the dashboard has of that is what the report says; its memory stays below
+follows() {
+    local pid kib
+    "$TACHO" top --json --interval 0.3 "$1.tacho" > "$1.all" 2> "$work/err" &
+    pid=$!
+    for _ in $(seq 1200); do
+        kib=$(awk '/^VmHWM/ { most = $2 } /^RssFile/ { most -= $2 } END { print most }' "/proc/$pid/status" 2> /dev/null) || break
+        [ -n "$kib" ] && seen=$kib
+        kill -0 $pid 2> /dev/null || break
+        sleep 0.1
+    done
+    wait $pid || fail "top of $1 ranges: $(cat "$work/err")"
+    echo "$1 ranges, all of them: at most ${seen:-?} KiB"
+    [ "${seen:-0}" -gt 1000 ] && [ "$seen" -le $most ] || fail "${seen:-unknown} KiB, not $most at most"
+    "$TACHO" report --json "$1.tacho" > "$1.report" || fail "no report"
+    python3 - "$1" << 'PY' || fail "the whole run: $(tail -c 400 "$1.all")"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1] + ".all")]
+report = json.load(open(sys.argv[1] + ".report"))
+assert lines[0]["window"].startswith("steps "), lines[0]["window"]
+assert lines[-1]["window"] is None and lines[-1]["state"] == "ended", lines[-1]["window"]
+for key in ("verdict", "steps", "budget", "findings", "trust"):
+    assert lines[-1]["report"][key] == report[key], (key, lines[-1]["report"][key], report[key])
+PY
+}
+
 whole=$((64000 / have * have))
 grown $whole
 needs $whole null
 grown 100000
 needs 100000 '"steps '
+follows 100000

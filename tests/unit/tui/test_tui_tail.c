@@ -474,6 +474,136 @@ static void test_parts(void **state)
     fx_close(f);
 }
 
+/* ---- the whole of a large run, in the background --------------------------------------------- */
+
+#define LOOKS 2 /* at an analysis that is under way */
+
+/* What the background does; counts and `left` are the data thread's until it has been stopped. */
+struct background {
+    struct stage stage; /* first: its functions get this as well */
+    bool fails;
+    int begun, ended, left;
+    int64_t slices;
+};
+
+static int background_begin(void *ctx, const struct tui_found *f, int64_t slices,
+                            struct tacho_error *err)
+{
+    struct background *b = ctx;
+    (void)f;
+    (void)err;
+    b->begun++;
+    b->slices = slices;
+    b->left = LOOKS;
+    return 0;
+}
+
+static int background_take(void *ctx, struct an_result **out, struct tacho_error *err)
+{
+    struct background *b = ctx;
+    store_reader *r = NULL;
+    *out = NULL;
+    if (b->left-- > 0)
+        return 0;
+    if (b->fails)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "the whole run needs too much");
+    int rc = store_open(b->stage.path, &r, err);
+    rc = rc ? rc : an_analyze(r, &(struct an_options){.file = "run.tacho"}, out, err);
+    store_reader_close(r);
+    return rc;
+}
+
+static void background_end(void *ctx)
+{
+    struct background *b = ctx;
+    b->ended++;
+}
+
+/* Waits until the analysis of a part, or of the whole run, is on the screen, with these words in
+ * the message. */
+static void wait_whole(struct tui_data *d, bool whole, const char *message)
+{
+    struct tui_model *m = NULL;
+    bool pending = false, shown = false;
+    for (int i = 0; i < 400 && !shown; i++) {
+        if (!newer_model(d, &m) || !m->result)
+            continue;
+        pending = pending || (m->pending && m->result->run.window);
+        shown = !m->result->run.window == whole && strstr(m->message, message);
+    }
+    assert_true(shown);
+    if (whole) {
+        assert_true(pending); /* a part was there before, and what follows was said */
+        assert_false(m->pending);
+        assert_string_equal(m->window, "the whole run");
+        assert_int_equal(m->result->steps.count, 1000);
+    }
+    tui_model_free(m);
+}
+
+static struct tui_data *start_background(struct background *b)
+{
+    static struct tui_source source;
+    struct tacho_error err = {0};
+    struct tui_data *d = NULL;
+    source = (struct tui_source){.ctx = b,
+                                 .find = stage_find,
+                                 .recorded = stage_recorded,
+                                 .analyze = stage_analyze,
+                                 .whole_begin = background_begin,
+                                 .whole_take = background_take,
+                                 .whole_end = background_end,
+                                 .release = an_result_free};
+    if (tui_data_start(&source, 20, &d, &err))
+        fail_msg("%s", err.what);
+    return d;
+}
+
+/* A part is shown at once, the whole run when its analysis has ended. Where it cannot be had the
+ * parts stay, with a message; a user who went to an earlier part stays there, too. */
+static void test_whole(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct background b = {.stage = {.there = true, .run = "run.tacho", .slices = 200}};
+    (void)state;
+    pthread_mutex_init(&b.stage.lock, NULL);
+    fx_open(f);
+    snprintf(b.stage.path, sizeof b.stage.path, "%s", f->path);
+    add_steps(f, fx_track(f, f->process, "counter", "loss", ""), 0, 1000);
+    FX(store_commit(f->s));
+
+    struct tui_data *d = start_background(&b);
+    wait_whole(d, true, "");
+    assert_true(tui_data_stop(d));
+    assert_int_equal(b.begun, 1);
+    assert_int_equal(b.slices, 2000); /* a range and a step each */
+    assert_int_equal(b.ended, 0);
+
+    b.fails = true;
+    d = start_background(&b);
+    wait_whole(d, false, "the whole run needs too much: { and } go through its parts");
+    assert_true(tui_data_stop(d));
+
+    b.fails = false;
+    d = start_background(&b);
+    wait_whole(d, false, "");
+    tui_data_move(d, -1);
+    for (int i = 0; i < 30; i++) { /* longer than these looks take */
+        struct tui_model *m = NULL;
+        newer_model(d, &m);
+        assert_true(!m || !m->result || m->result->run.window);
+        tui_model_free(m);
+    }
+    assert_true(tui_data_stop(d));
+    assert_true(b.left < 0); /* it ended, and is not shown */
+
+    d = start_background(&b);
+    wait_whole(d, false, "");
+    assert_true(tui_data_stop(d));
+    assert_int_equal(b.ended, 1); /* one that was under way is given up */
+    fx_close(f);
+}
+
 /* No run at all: a message, and a quick end. */
 static void test_nothing(void **state)
 {
@@ -510,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_growing), cmocka_unit_test(test_progress),
         cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
         cmocka_unit_test(test_young),   cmocka_unit_test(test_life),
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
