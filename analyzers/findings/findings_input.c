@@ -384,7 +384,7 @@ static const char *formula_words(struct an_context *context)
     const struct an_value *expected = &context->result->loader.expected_wait_ms_per_step;
     if (!expected->valid)
         return NULL;
-    return an_finding_text(context, "its cost and the workers explain a wait of %s",
+    return an_finding_text(context, "the cost of a batch and the workers explain a wait of %s",
                            an_time_words(context->arena, expected->value, 3));
 }
 

@@ -26,7 +26,7 @@ static const struct cli_option options[] = {
         "format of the output (perfetto)"),
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
-                 "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns"),
+                 "exclude what ended before T, counted from the first event: 1.5s, 200ms, 30us"),
     CLI_TEXT_ROW("to", 0, CLI_TEXT, to, "T", "exclude what began at T or later"),
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "export only the time of steps A to B"),
     CLI_FLAG_ROW("critical-path", 0, path,

@@ -44,7 +44,7 @@ static void row_bytes(char cell[REP_CELL], const void *row)
 static void fusion_table(struct page *page, const struct an_dataflow *flow)
 {
     static const struct rep_column columns[] = {
-        {"gain", 9, fusion_gain},    {"at least", 9, fusion_low},
+        {"gain", 9, fusion_gain},    {"at least", 10, fusion_low},
         {"at most", 9, fusion_high}, {"saved", 10, fusion_saved},
         {"now", 9, fusion_ms},       {"in", 8, fusion_place},
         {"times", 7, fusion_count},  {"launches", 10, fusion_launches},

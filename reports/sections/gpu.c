@@ -236,7 +236,7 @@ static void precision(struct page *page, const struct an_precision *precision)
         page_item(page, "%.1f %% of matrix and attention time on matrix units",
                   precision->matrix_unit_pct.value);
         for (size_t i = 0; i < precision->row_count && i < 6; i++) {
-            const char *unit = precision->rows[i].matrix_unit ? " on matrix units" : " without";
+            const char *unit = precision->rows[i].matrix_unit ? " on matrix units" : " off them";
             if (!precision->rows[i].told)
                 unit = " (unit unknown from kernel names)";
             page_item(page, "%.20s %s%s", precision->rows[i].dtype,

@@ -345,7 +345,7 @@ static void detailed_note(struct page *page, const struct an_steps *steps)
 {
     char text[160];
     snprintf(text, sizeof text,
-             "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut off",
+             "over %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut off",
              steps->detailed, steps->counted);
     page_text(page, 1, text);
 }

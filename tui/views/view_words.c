@@ -27,7 +27,7 @@ static void draw_devices(struct tui_cells *cells, struct tui_rect area,
                                         rep_section_host_to_device, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        draw_words(cells, area, result, words, state, "No accelerator", result->gpu.reason);
+        draw_words(cells, area, result, words, state, "No device data", result->gpu.reason);
 }
 
 const struct tui_view tui_view_devices = {
