@@ -56,7 +56,7 @@ needs() {
 
 # follows RANGES: then a child analyses all of it, and what the dashboard has of that is what the report says; its memory stays below
 follows() {
-    local pid kib
+    local pid kib seen=0
     "$TACHO" top --json --interval 0.3 "$1.tacho" > "$1.all" 2> "$work/err" &
     pid=$!
     for _ in $(seq 1200); do

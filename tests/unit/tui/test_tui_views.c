@@ -523,6 +523,12 @@ static void test_overview_short(void **state)
     text = seen("overview", &m, 24, 80);
     assert_null(strstr(text, "SHARED MACHINE"));
     free(text);
+    m.window = "steps 12034 to 12870";
+    m.pending = true;
+    text = seen("overview", &m, 24, 120); /* a part, and what comes after it */
+    assert_non_null(strstr(text, "analysed: steps 12034 to 12870  the whole run follows"));
+    free(text);
+    m.pending = false;
     r.loader = (struct an_loader){.wait_ms_per_step = an_num_none("the trace marks no loader")};
     m.series_count = 0;
     text = seen("loader", &m, 24, 80); /* never empty */
