@@ -299,7 +299,7 @@ static void print_text(struct cli_tune *tune, const struct cli_tuned *tuned)
     char *command = command_text(&tune->command, tuned->finalist[tuned->winner].configuration);
     print_finalists(tune, tuned);
     if (tuned->finalist[0].failed && tuned->winner)
-        printf("what is set now fails; this does not\n  %s\n", command ? command : "");
+        printf("the current setting fails; this one does not\n  %s\n", command ? command : "");
     else if (cli_tune_is_better(tuned))
         printf("better: %+.1f %%, p %.2g that it is not\n  %s\n",
                cli_tune_gain(tuned, tuned->winner), tuned->gate.p, command ? command : "");
@@ -307,11 +307,11 @@ static void print_text(struct cli_tune *tune, const struct cli_tuned *tuned)
         puts("not decided: the budget was spent before the runs that would decide");
     else if (tuned->winner)
         printf(
-            "nothing is shown to be better than what is set now: %+.1f %%, p %.2g; more --rounds "
-            "tell more\n",
+            "nothing is shown to be better than the current setting: %+.1f %%, p %.2g; more "
+            "--rounds tell more\n",
             cli_tune_gain(tuned, tuned->winner), tuned->gate.p);
     else
-        puts("nothing is better than what is set now");
+        puts("nothing is better than the current setting");
     size_t winner = tuned->finalist[tuned->winner].configuration;
     print_changes(&tune->command.space, tune->command.start, winner);
     print_shares(tune);
@@ -455,7 +455,7 @@ static int tune_command(const struct values *values, struct cli_tune *tune, char
         code = cli_tune_confirm(tune, &tuned);
     cli_rerun_end();
     if (tune->stopped) {
-        cli_say("stopped; the same command goes on");
+        cli_say("stopped; the same command continues");
         return 128 + tune->stopped;
     }
     if (!code && values->cache)

@@ -185,7 +185,7 @@ int cli_template_read(char **words, struct cli_template *out)
     if (!code && tuner_space_end(&out->space))
         code = cli_error(TACHO_ENOMEM, NULL, "tune: out of memory");
     if (!code && (out->start = find_start(out, start)) == SIZE_MAX)
-        code = cli_usage("tune", NULL, "what is set now ('=VALUE') is not among the values");
+        code = cli_usage("tune", NULL, "the current value ('=VALUE') is not among the values");
     for (size_t i = 0; i < TUNER_DIMENSIONS; i++)
         free(start[i]);
     return code;

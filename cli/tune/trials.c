@@ -358,7 +358,7 @@ int cli_tune_search(struct cli_tune *tune)
         bool large = trial.memory > 0; /* it ran, but it needs too much memory */
         if (!code && !tune->stopped && !made && isnan(trial.value) && !large)
             code = cli_error(TACHO_EFORMAT, "its output is in the folder's file 'log'",
-                             "the command fails as it is set now: %s", trial.reason);
+                             "the command fails with its current setting: %s", trial.reason);
         made++;
     }
     return code;
