@@ -24,7 +24,7 @@ static void check_parts(struct an_arena *arena)
         const char *text = an_arena_format(arena, "text %zu", i);
         unsigned char *bytes = an_arena_zero(arena, i % 37, 3);
         assert_non_null(bytes);
-        assert_int_equal((uintptr_t)bytes % sizeof(max_align_t), 0);
+        assert_int_equal((uintptr_t)bytes % _Alignof(max_align_t), 0);
         for (size_t k = 0; k < i % 37 * 3; k++)
             assert_int_equal(bytes[k], 0);
         memset(bytes, 0xff, i % 37 * 3);
