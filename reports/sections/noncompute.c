@@ -44,7 +44,7 @@ static void cell_after(char cell[REP_CELL], const void *row)
 static const struct rep_column of_row[] = {
     {"a step", 9, cell_window},
     {"no compute", 11, cell_absent},
-#define PART_COLUMN(name, key, text) {text, 13, cell_##key},
+#define PART_COLUMN(name, key, text) {text, sizeof(text), cell_##key},
     AN_ABSENT_MAP(PART_COLUMN)
 #undef PART_COLUMN
         {"after waits", 12, cell_after},

@@ -83,7 +83,7 @@ sqlite3 many.tacho "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
     INSERT INTO step SELECT i + 1000, 0, s.start, s.start + 1000000, NULL, NULL, 0 FROM n, (SELECT min(start) AS start FROM slice) AS s" || fail "many ranks"
 "$TACHO" report many.tacho --json > many.json || fail "report of many ranks"
-schema report many.json
+as_schema report many.json
 "$TACHO" report many.tacho --json --limit 7 --fields budget_by_device.rank > few.json || fail "a part of many ranks"
 python3 - << 'PY' || fail "rows left out: $(head -c 300 few.json)"
 import json
