@@ -17,7 +17,7 @@
 
 #define LOW_MFU      0.2  /* a busy device or processor below it is not used well */
 #define UNKNOWN_MOST 20.0 /* % of the kernels' time */
-#define CHECKS_MOST  40
+#define CHECKS_MOST  48
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -365,6 +365,13 @@ static bool of_replicas(const struct an_context *context)
            !an_command_sharded(context->trace);
 }
 
+/* Programs of PyTorch with the hook, which looks at these switches. */
+static bool of_torch(const struct an_context *context)
+{
+    return !an_trace_imported(context->trace) && context->lane_count &&
+           an_command_framework(context) == AN_FRAMEWORK_TORCH;
+}
+
 /* Programs of PyTorch on the CPU of which the hook counted the operators. */
 static bool of_calls(const struct an_context *context)
 {
@@ -399,11 +406,11 @@ static const struct {
     {"enough steps", everywhere, NEEDS(STEPS), {0}},
     {"what a step is", of_guesses, NEEDS(SURE), {0}},
     {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
-    {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
+    {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL", "WORKERS_RESTARTED"}},
     {"exposed communication",
      everywhere,
      NEEDS(BUDGET),
-     {"EXPOSED_COMM", "DDP_SYNC_EACH_MICROSTEP"}},
+     {"EXPOSED_COMM", "DDP_SYNC_EACH_MICROSTEP", "SMALL_COLLECTIVE"}},
     {"evaluations", of_phases, 0, {"EVALUATION"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT"}},
     {"compilation", of_compilation, 0, {"RECOMPILE", "GRAPH_BREAK"}},
@@ -416,10 +423,11 @@ static const struct {
      on_cores,
      NEEDS(BUDGET),
      {"HOST_BOUND", "PYTHON_HOST", "GARBAGE", "SYNC_ITEM"}},
+    {"switches for debugging", of_torch, 0, {"DEBUG_MODE"}},
     {"batch size and calls of operators", of_calls, NEEDS(BUDGET), {"SMALL_BATCH_HOST"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"loss and gradients: finite, not rising", an_has_numerics, 0, {"NAN", "DIVERGING"}},
-    {"the loss scale", an_has_loss_scale, 0, {"OVERFLOW_LOOP", "DEAD_SCALE"}},
+    {"the loss scale", an_has_loss_scale, 0, {"OVERFLOW_LOOP", "DEAD_SCALE", "SKIPPED_UPDATES"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
     {"jitter of the ranks", of_jitter, 0, {"RANK_JITTER"}},

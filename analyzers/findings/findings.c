@@ -197,7 +197,9 @@ static const struct {
                 {"UNEVEN_DATA", AN_CLASS_COMM},
                 {"SLOW_STAGE", AN_CLASS_COMM},
                 {"INPUT_STALL", AN_CLASS_INPUT},
+                {"WORKERS_RESTARTED", AN_CLASS_INPUT},
                 {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
+                {"SMALL_COLLECTIVE", AN_CLASS_COMM},
                 {"DDP_BUFFERS", AN_CLASS_COMM},
                 {"DDP_BUCKETS", AN_CLASS_COMM},
                 {"FSDP_RESHARD", AN_CLASS_COMM},
@@ -284,15 +286,16 @@ static size_t place_of(const struct an_findings_list *findings, const char *id)
     return place;
 }
 
-/* A habit of DistributedDataParallel or FSDP can be switched off, and is a part of all exposed
- * communication: it goes before the finding about all of it, unless the rest of that is more than
+/* A habit of DistributedDataParallel, of FSDP or of the program can be switched off, and is a part
+ * of all exposed communication: it goes before the finding about all of it, unless the rest of that is more than
  * twice as long. */
 static void habit_before_all(struct an_findings_list *findings)
 {
     size_t all = place_of(findings, "EXPOSED_COMM");
     for (size_t i = all + 1; i < findings->count; i++) {
         struct an_finding own = findings->found[i];
-        if ((strncmp(own.id, "DDP_", 4) != 0 && strncmp(own.id, "FSDP_", 5) != 0) ||
+        if ((strncmp(own.id, "DDP_", 4) != 0 && strncmp(own.id, "FSDP_", 5) != 0 &&
+             strcmp(own.id, "SMALL_COLLECTIVE") != 0) ||
             an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
             HABIT_OF * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
             continue;

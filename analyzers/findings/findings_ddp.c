@@ -5,7 +5,8 @@
  * because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast before each
  * forward pass (DDP_BUFFERS); buckets of gradients of which the last one can only be reduced when
  * backward is over, or that are so small that each costs a latency (DDP_BUCKETS). The hook names
- * what reduces the gradients of one model once more before its update, and the others.
+ * what reduces the gradients of one model once more before its update, and the others. Collectives
+ * of a few bytes that lines of the program call themselves in each step (SMALL_COLLECTIVE).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 #define FEW_BESIDE  0.5 /* of the reductions' time, beside backward */
 #define MANY        16  /* buckets */
 #define SMALL_BYTES (256 << 10)
+#define FEW_BYTES   (64 << 10) /* of a collective: its time is that of a message, not of its bytes */
+#define NAMED       3
+#define PLACES_MOST 16
 
 /* What the thread of a step spends in reductions of gradients. */
 struct reductions {
@@ -191,6 +195,115 @@ static void buckets(struct an_findings_list *findings, const struct an_class_sha
     finding->wrong_when = "cores are short: reductions during backward take cores from it";
 }
 
+/* ---- SMALL_COLLECTIVE ------------------------------------------------------------------------ */
+
+/* Calls of lines of the program, by name. */
+struct places {
+    struct place {
+        uint32_t name;
+        int64_t ns, count;
+    } at[PLACES_MOST];
+    size_t count;
+};
+
+/* Does the name end in the line that calls: "all_reduce train.py:42"? The hook gives calls of
+ * PyTorch itself a purpose in place of it. */
+static bool names_line(const char *name)
+{
+    const char *space = strchr(name, ' '), *colon = space ? strchr(space, ':') : NULL;
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    return digits && (!colon[1 + digits] || colon[1 + digits] == ' ');
+}
+
+static bool is_small_call(const struct an_trace *trace, size_t i)
+{
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    return trace->slice.dur[i] != AN_OPEN && detail && detail->role == AN_ROLE_COMM &&
+           detail->bytes != STORE_ABSENT && detail->bytes <= FEW_BYTES &&
+           names_line(an_trace_name(trace, trace->slice.name[i]));
+}
+
+static void add_place(struct places *places, uint32_t name, int64_t ns)
+{
+    size_t at = 0;
+    while (at < places->count && places->at[at].name != name)
+        at++;
+    if (at == PLACES_MOST)
+        return;
+    if (at == places->count)
+        places->at[places->count++] = (struct place){.name = name};
+    places->at[at].ns = an_time_add(places->at[at].ns, ns);
+    places->at[at].count++;
+}
+
+/* Adds the calls of a step to `places`; returns their time in ns. */
+static int64_t small_calls(const struct an_context *context, const struct an_step *step,
+                           struct places *places)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    int64_t sum = 0;
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
+        if (trace->slice.start[i] < step->start || an_slice_in_phase(trace, i) ||
+            !is_small_call(trace, i))
+            continue;
+        add_place(places, trace->slice.name[i], trace->slice.dur[i]);
+        sum = an_time_add(sum, trace->slice.dur[i]);
+    }
+    return sum;
+}
+
+static int by_time(const void *first, const void *second)
+{
+    const struct place *left = first, *right = second;
+    return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(left->name, right->name);
+}
+
+/* `values` has room for a value of each step. */
+static void small_collectives(struct an_findings_list *findings, double *values)
+{
+    struct an_context *context = findings->context;
+    struct places places = {.count = 0};
+    size_t count = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        const struct an_lane *lane = &context->lane[step->lane];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
+        if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
+            values[count++] =
+                an_percent((double)small_calls(context, step, &places), (double)ns);
+    }
+    struct an_class_share share = an_share_of_values(values, count);
+    if (!places.count || !an_class_share_matters(&share) || an_comm_mostly_waits(context))
+        return;
+    qsort(places.at, places.count, sizeof *places.at, by_time);
+    struct an_finding *finding = an_findings_add(
+        findings, "SMALL_COLLECTIVE",
+        an_finding_text(context,
+                        "%.120s: collectives of a few bytes that the program calls in its steps "
+                        "take %.1f %% of them",
+                        an_trace_name(context->trace, places.at[0].name), share.mean));
+    an_finding_evidence(finding, an_class_share_text(context, &share, "such collectives"));
+    for (size_t i = 0; i < places.count && i < NAMED; i++)
+        an_finding_note(
+            context, finding, "%.120s: %.3g a step, %s each",
+            an_trace_name(context->trace, places.at[i].name),
+            (double)places.at[i].count / (double)count,
+            an_time_words(context->arena,
+                          (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
+    finding->action = "reduce what is only logged every N steps, several values in one tensor, or "
+                      "with async_op=True and a wait in the next step; take barriers out of the "
+                      "step";
+    finding->effort = "some lines of code";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - those calls) - 1; nothing was replayed";
+    finding->verify = an_command_rerun(context, "those calls every N steps");
+    finding->wrong_when = "the ranks wait for a slow rank there: then they wait in the reduction "
+                          "of gradients as long";
+}
+
 int an_findings_ddp(struct an_findings_list *findings)
 {
     const struct an_context *context = findings->context;
@@ -215,6 +328,7 @@ int an_findings_ddp(struct an_findings_list *findings)
                           all = an_share_of_values(waited, count);
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
         look_at_habit(findings, &habits[i], values);
+    small_collectives(findings, values);
     free(values);
     if (again && an_class_share_matters(&share))
         each_microstep(findings, &share, reductions / (double)count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Limits of the control groups of the run. CPU_QUOTA: the quota of CPU time is spent, and the
- * threads are stopped until its next period. MEMORY_PRESSURE: tasks wait for memory.
+ * threads are stopped until its next period. MEMORY_PRESSURE: tasks wait for memory. LEAK: a
+ * process keeps more from step to step.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +16,7 @@
 #define STALLED_LEAST 2.0 /* % of the steps' time, for all tasks at once */
 #define SOME_LEAST    5.0 /* the same for some task */
 #define HORIZON_MS    (7 * 24 * 3600e3)
+#define GROWING       "growing " /* how the hook begins the name of what grows */
 
 /* ---- CPU_QUOTA ------------------------------------------------------------------------------- */
 
@@ -296,6 +298,48 @@ static const char *owner_text(struct an_context *context, const struct an_leak *
                            leak->rank.valid ? ")" : "");
 }
 
+/* What grows in that process, as the hook names it: "list kept of main (train.py:92): 1 a step,
+ * 0.23 MiB each"; NULL: it has found nothing. */
+static const char *what_grows(const struct an_context *context, int64_t pid)
+{
+    const struct an_trace *trace = context->trace;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (track->process == AN_NONE || trace->process[track->process].pid != pid)
+            continue;
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+            const char *name = an_trace_name(trace, trace->slice.name[i]);
+            if (!strncmp(name, GROWING, strlen(GROWING)))
+                return name + strlen(GROWING);
+        }
+    }
+    return NULL;
+}
+
+/* What to do about it. */
+static const char *leak_action(struct an_context *context, const char *grows)
+{
+    if (grows && !strncmp(grows, "graph ", 6))
+        return an_finding_text(context,
+                               "%.180s: add numbers (loss.item()) or loss.detach() to it, so that "
+                               "the graphs of earlier steps are released",
+                               grows);
+    if (grows)
+        return an_finding_text(context,
+                               "%.180s: keep numbers in place of tensors (loss.item(), detach()), "
+                               "give it a limit, or empty it",
+                               grows);
+    if (an_command_framework(context) == AN_FRAMEWORK_TORCH)
+        return "find what keeps objects of each step: a list of losses (append loss.item()), "
+               "outputs kept without detach(), hooks, a cache without a limit; compare two "
+               "snapshots of tracemalloc";
+    return an_command_marks(context,
+                            "find what keeps objects of each step: compare two snapshots of "
+                            "tracemalloc",
+                            "find what is allocated in each step and never released: a heap "
+                            "profiler (heaptrack, valgrind --tool=massif) shows the call");
+}
+
 /* After how many more steps, and how much time, no memory is free. */
 static void time_left(struct an_context *context, const struct an_leak *leak,
                       struct an_finding *finding)
@@ -334,6 +378,9 @@ void an_findings_leak(struct an_findings_list *findings)
         an_finding_text(context, "the %s of %s grows by %s a step and does not stop growing",
                         leak->what, owner_text(context, leak),
                         an_bytes_text(context, leak->bytes_per_step.value)));
+    const char *grows = what_grows(context, leak->pid);
+    if (grows)
+        an_finding_note(context, finding, "what grows: %.180s", grows);
     an_finding_note(context, finding,
                     "growth a step: 90 %% interval [%s, %s], steps %" PRId64 "-%" PRId64,
                     an_bytes_text(context, leak->low.value),
@@ -341,14 +388,7 @@ void an_findings_leak(struct an_findings_list *findings)
     an_finding_evidence(finding, "it grows in the first, the second and the last third of them");
     time_left(context, leak, finding);
     finding->fault = ends_run(context, leak);
-    finding->action =
-        an_command_framework(context) == AN_FRAMEWORK_TORCH
-            ? "find what keeps objects of each step: a list of losses (append loss.item()), "
-              "outputs "
-              "kept without detach(), hooks, a cache without a limit; compare two snapshots of "
-              "tracemalloc"
-            : "find what is allocated in each step and never released: a heap profiler (heaptrack, "
-              "valgrind --tool=massif) shows the call";
+    finding->action = leak_action(context, grows);
     finding->gain.low = finding->gain.expected = finding->gain.high =
         an_num_none("a leak costs no time until no memory is free");
     finding->method =

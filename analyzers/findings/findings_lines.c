@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PYTHON_HOST by the lines that Python executed in host and unattributed time (tacho run --stacks):
- * the function of the program with most of it.
+ * PYTHON_HOST by the lines that Python executed in host and unattributed time: the function of the
+ * program with most of it. The lines with which a loader makes batches, for INPUT_STALL.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -9,8 +9,9 @@
 
 #include "analyzers/findings/findings_private.h"
 
-#define LOOKS_LEAST 20 /* at one function, before anything is said about it */
-#define LINES_NAMED 3
+#define LOOKS_LEAST     20 /* at one function, before anything is said about it */
+#define LINES_NAMED     3
+#define FETCH_LEAST_PCT 5.0 /* of the looks at lines that make batches */
 
 /* The lines of one function of the program, added up. */
 struct function {
@@ -140,6 +141,83 @@ bool an_finding_of_line(struct an_findings_list *findings)
                           "operators that it starts";
     return true;
 }
+
+/* ---- the loader ------------------------------------------------------------------------------ */
+
+/* Lines while a loader made batches: of its workers, else of the thread of the steps. */
+struct fetch {
+    const struct an_python_line *line;
+    size_t count;
+    int64_t looks;
+};
+
+static struct fetch fetch_of(const struct an_python_line *line, size_t count)
+{
+    struct fetch fetch = {line, count, 0};
+    for (size_t i = 0; i < count; i++)
+        fetch.looks += line[i].program ? line[i].fetch : 0;
+    return fetch;
+}
+
+/* Looks at the function of a line while batches were made, 0 where a line before it is of it. */
+static int64_t fetch_looks(const struct fetch *fetch, size_t at)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < fetch->count; i++) {
+        if (!fetch->line[i].program || !is_of(&fetch->line[i], &fetch->line[at]))
+            continue;
+        if (i < at)
+            return 0;
+        sum += fetch->line[i].fetch;
+    }
+    return fetch->line[at].program ? sum : 0;
+}
+
+/* The line of a function with most looks while batches were made. */
+static const struct an_python_line *fetch_line(const struct fetch *fetch, size_t at)
+{
+    const struct an_python_line *most = &fetch->line[at];
+    for (size_t i = at; i < fetch->count; i++)
+        if (is_of(&fetch->line[i], most) && fetch->line[i].fetch > most->fetch)
+            most = &fetch->line[i];
+    return most;
+}
+
+void an_finding_fetch_lines(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_python *python = &context->result->python;
+    if (python->reason)
+        return;
+    struct fetch fetch = fetch_of(python->worker, python->worker_asleep_count);
+    if (fetch.looks < LOOKS_LEAST)
+        fetch = fetch_of(python->line, python->line_count);
+    const char *names = "";
+    int64_t above = INT64_MAX;
+    for (int named = 0; named < LINES_NAMED && fetch.looks >= LOOKS_LEAST; named++) {
+        int64_t most = 0;
+        size_t at = 0;
+        for (size_t i = 0; i < fetch.count; i++) {
+            int64_t looks = fetch_looks(&fetch, i);
+            if (looks > most && looks < above) {
+                most = looks;
+                at = i;
+            }
+        }
+        double share = an_percent((double)most, (double)fetch.looks);
+        if (share < FETCH_LEAST_PCT)
+            break;
+        const struct an_python_line *line = fetch_line(&fetch, at);
+        names = an_finding_text(context, "%s%s%.80s (%.80s:%" PRId64 ") %.0f %%", names,
+                                *names ? ", " : "", line->function, file_name(line->file),
+                                line->line, share);
+        above = most;
+    }
+    if (*names)
+        an_finding_note(context, finding, "lines of the program that make a batch: %s of that time",
+                        names);
+}
+
+/* ---- time that no range covers --------------------------------------------------------------- */
 
 void an_finding_lines(struct an_context *context, struct an_finding *finding)
 {

@@ -30,6 +30,9 @@
 #define NOT_BETTER      0.9  /* and ends above this */
 #define LOOP_STEPS      20   /* the last steps, of which */
 #define LOOP_SHARE      0.5  /* this share was skipped */
+#define SEARCH          16   /* updates in which a first scale is looked for */
+#define SKIPPED_SHARE   0.05 /* of the later updates */
+#define SKIPPED_LEAST   3
 #define UNDERFLOW_SHARE 0.9  /* of a layer's gradients */
 #define MARK            "nonfinite: "
 
@@ -89,7 +92,7 @@ bool an_finding_is_numerics(const struct an_finding *finding)
 
 bool an_has_loss_scale(const struct an_context *context)
 {
-    return find(context->trace, scales).count > 0;
+    return find(context->trace, scales).count > 0 || find(context->trace, overflows).count > 0;
 }
 
 /* The step in which something happened: the last one of the process that had begun. -1: none had.
@@ -310,6 +313,39 @@ static void overflow_loop(struct an_findings_list *findings)
     finding->wrong_when = "the recording holds only the search for the first scale";
 }
 
+/* Updates that are skipped now and then, after a scale was found: their steps took their time for
+ * nothing. A dynamic scale skips one in some thousand. */
+static void skipped_updates(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct samples samples = find(context->trace, overflows);
+    if (samples.count < SEARCH + LOOP_STEPS)
+        return;
+    double skipped = samples.value[samples.count - 1] - samples.value[SEARCH - 1],
+           updates = (double)(samples.count - SEARCH);
+    if (skipped < SKIPPED_LEAST || skipped < SKIPPED_SHARE * updates)
+        return;
+    struct an_finding *finding =
+        an_findings_add(findings, "SKIPPED_UPDATES",
+                        an_finding_text(context,
+                                        "%.0f of %.0f updates were skipped (%.0f %%), because a "
+                                        "scaled gradient was not finite",
+                                        skipped, updates, 100 * skipped / updates));
+    an_finding_note(context, finding,
+                    "after the first %d updates, which look for a scale; a dynamic scale skips one "
+                    "in some thousand",
+                    SEARCH);
+    finding->action = "bf16 in place of fp16, which needs no scale; or look at the batches whose "
+                      "loss is not finite, and let the scale grow more rarely "
+                      "(GradScaler(growth_interval=...))";
+    finding->effort = "an option";
+    finding->gain.low = finding->gain.expected = finding->gain.high =
+        an_num_none("steps do not get faster, but each of them counts");
+    finding->method = "no gain: read off the counter overflows";
+    finding->verify = "run again and record it: the finding is gone";
+    finding->wrong_when = "the program skips them on purpose";
+}
+
 /* The layer nearest to the loss of whose gradients most are 0; *where is its counter. */
 static const char *vanished(const struct an_trace *trace, struct samples *where, size_t *at)
 {
@@ -377,6 +413,9 @@ void an_findings_numerics(struct an_findings_list *findings)
     if (findings->count == before)
         not_finite(findings, &norm, "norm of the gradient");
     diverging(findings, &loss);
+    size_t found = findings->count;
     overflow_loop(findings);
     dead_scale(findings);
+    if (findings->count == found)
+        skipped_updates(findings);
 }

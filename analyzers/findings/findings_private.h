@@ -178,6 +178,9 @@ int an_findings_python(struct an_findings_list *findings);
 bool an_finding_of_line(struct an_findings_list *findings);
 /* Adds what Python did in unattributed time to the evidence of a finding. */
 void an_finding_lines(struct an_context *context, struct an_finding *finding);
+/* Adds the functions of the program that took most of the time in which a loader of PyTorch made
+ * batches. */
+void an_finding_fetch_lines(struct an_context *context, struct an_finding *finding);
 int an_findings_ddp(struct an_findings_list *findings);   /* reductions that are not needed */
 int an_findings_fsdp(struct an_findings_list *findings);  /* parameters that are gathered */
 int an_findings_waits(struct an_findings_list *findings); /* values read from a device */

@@ -3,7 +3,7 @@
  * What the thread of the steps does itself: collections of garbage (GARBAGE), in every step or in
  * few that are long because of them, and on runs without a device the range with most host time of
  * a program of PyTorch (PYTHON_HOST), and calls of operators that take their time however small
- * the batch is (SMALL_BATCH_HOST).
+ * the batch is (SMALL_BATCH_HOST). Switches for debugging that are still on (DEBUG_MODE).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -89,8 +89,10 @@ static bool is_collection(const struct sums *sums, size_t slice)
  * of a device is not recorded, it is host time, and yet nothing that could leave the step. */
 static bool is_training(const char *name)
 {
-    static const char *const passes[] = {"forward", "backward", "zero_grad", "clip_grad_norm_",
-                                         "clip_grad_value_"};
+    static const char *const passes[] = {"forward",          "backward",
+                                         "zero_grad",        "clip_grad_norm_",
+                                         "clip_grad_value_", "loader workers started",
+                                         "loader workers stopped"};
     size_t length = strlen(name);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(name, passes[i]))
@@ -413,7 +415,8 @@ static int small_batch(struct an_findings_list *findings)
     struct calls calls;
     if (!find_calls(context, &calls))
         return 0;
-    double ms = calls_ms(&calls);
+    int64_t micro_steps = context->result->steps.micro_steps;
+    double ms = calls_ms(&calls) * (double)(micro_steps > 1 ? micro_steps : 1);
     if (share_of_calls(context, ms, &share))
         return TACHO_ENOMEM;
     if (share.mean - share.half < CALLS_PCT)
@@ -442,10 +445,88 @@ static int small_batch(struct an_findings_list *findings)
     return 0;
 }
 
+/* ---- DEBUG_MODE ------------------------------------------------------------------------------ */
+
+/* Switches that the hook looks at between steps, in counters "debugging NAME". */
+static const struct debugging {
+    const char *name, *claim, *action;
+} debugging[] = {
+    {"anomaly detection",
+     "autograd's anomaly detection is on: it keeps a traceback of every operator and looks for NaN "
+     "in every gradient",
+     "torch.autograd.set_detect_anomaly(False): it is for the search of the operator that makes a "
+     "NaN"},
+    {"torch.profiler", "torch.profiler is on while the program trains: it records every operator",
+     "end the profiler after the steps that are looked at: torch.profiler.schedule(wait, warmup, "
+     "active)"},
+    {"CUDA_LAUNCH_BLOCKING",
+     "CUDA_LAUNCH_BLOCKING is set: each launch waits until its kernel has ended",
+     "take CUDA_LAUNCH_BLOCKING out of the environment"},
+    {"TORCH_DISTRIBUTED_DEBUG",
+     "TORCH_DISTRIBUTED_DEBUG is DETAIL: before each collective the ranks compare what they call",
+     "take TORCH_DISTRIBUTED_DEBUG out of the environment, or set it to OFF"}};
+
+/* The share of looks at which a switch was on; of the first process that has the counter. */
+static double part_on(const struct an_trace *trace, const char *name)
+{
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (strcmp(track->kind, "counter") != 0 || !track->counter_count ||
+            strncmp(track->name, "debugging ", 10) != 0 || strcmp(track->name + 10, name) != 0)
+            continue;
+        double sum = 0;
+        for (size_t i = track->counter_first; i < an_counter_end(track); i++)
+            sum += trace->counter.value[i];
+        return sum / (double)track->counter_count;
+    }
+    return 0;
+}
+
+/* What looking for anomalies adds to each operator, as the hook measured it on a single number. */
+static void say_anomaly_cost(struct an_context *context, struct an_finding *finding)
+{
+    double forward = last_of(context->trace, "host.anomaly_forward_us"),
+           backward = last_of(context->trace, "host.anomaly_backward_us"),
+           operators_forward = last_of(context->trace, "host.operators_forward"),
+           operators_backward = last_of(context->trace, "host.operators_backward"),
+           step_ms = an_budget_step_ms(&context->result->budget);
+    double ms = (forward * operators_forward + backward * operators_backward) / 1e3;
+    if (ms > 0 && step_ms > ms)
+        an_finding_note(context, finding,
+                        "it adds %.3g µs to an operator in forward and %.3g in backward, measured "
+                        "on a single number: %.0f operators make %.1f %% of the step at least",
+                        forward, backward, operators_forward + operators_backward,
+                        an_percent(ms, step_ms));
+}
+
+static void debug_mode(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    for (size_t i = 0; i < sizeof debugging / sizeof *debugging; i++) {
+        double part = part_on(context->trace, debugging[i].name);
+        if (part < 0.5)
+            continue;
+        struct an_finding *finding = an_findings_add(findings, "DEBUG_MODE", debugging[i].claim);
+        an_finding_note(context, finding, "on at %.0f %% of the looks between steps (%s)",
+                        100 * part, an_window_text(context));
+        if (!i)
+            say_anomaly_cost(context, finding);
+        finding->action = debugging[i].action;
+        finding->effort = "a line, or a variable";
+        finding->gain.low = finding->gain.expected = finding->gain.high =
+            an_num_none("what it costs as a whole was not measured: record once without it");
+        finding->method = "no gain: the switch is read between steps";
+        finding->fault = true;
+        finding->verify = an_command_rerun(context, "the switch off");
+        finding->wrong_when = "the run is one that looks for a fault";
+    }
+}
+
 int an_findings_python(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     struct sums sums = {.context = context};
+    debug_mode(findings);
     size_t before = findings->count;
     if (context->result->budget.reason)
         return 0;

@@ -15,9 +15,10 @@
 #define DEPTH_MOST 1024 /* frames of a stack that are followed */
 
 /* Looks at each stack: in all, in host or unattributed time, and of these while it did not wait for
- * a core, which is nothing that the line does, and while it slept. */
+ * a core, which is nothing that the line does, and while it slept; and those at which a loader may
+ * have made a batch. */
 struct counts {
-    int64_t *all, *host, *plain, *asleep;
+    int64_t *all, *host, *plain, *asleep, *fetch;
 };
 
 struct looks {
@@ -44,6 +45,7 @@ static void count_look(struct looks *looks, size_t i, enum an_class class)
     looks->steps.host[python->stack[i]] += is_host;
     looks->steps.plain[python->stack[i]] += is_host && state != 1;
     looks->steps.asleep[python->stack[i]] += is_host && state == 2;
+    looks->steps.fetch[python->stack[i]] += class == AN_CLASS_INPUT;
     looks->state[0][state]++;
     if (class == AN_CLASS_UNATTRIBUTED)
         looks->state[1][state]++;
@@ -167,6 +169,7 @@ static void count_others(struct looks *looks)
             continue;
         looks->worker_looks++;
         looks->workers.all[trace->python.stack[i]] += state_of(&trace->track[at]) != 2;
+        looks->workers.fetch[trace->python.stack[i]]++;
     }
 }
 
@@ -218,12 +221,18 @@ struct sums {
     uint8_t *kind;               /* enum kind of a string */
 };
 
-enum kind { NOT_KNOWN, PROGRAM, FRAMEWORK, OTHER };
+enum kind { NOT_KNOWN, PROGRAM, FRAMEWORK, LOADER, OTHER };
+
+/* Where a loader of PyTorch makes a batch, in whatever process: what lies inside is the data set's.
+ */
+#define FETCH "/torch/utils/data/_utils/fetch.py:"
 
 static enum kind kind_of(const struct an_trace *trace, struct sums *sums, uint32_t name)
 {
     const char *label = an_trace_name(trace, name);
-    if (sums->kind[name] == NOT_KNOWN && is_program(label))
+    if (sums->kind[name] == NOT_KNOWN && strstr(label, FETCH))
+        sums->kind[name] = LOADER;
+    else if (sums->kind[name] == NOT_KNOWN && is_program(label))
         sums->kind[name] = PROGRAM;
     else if (sums->kind[name] == NOT_KNOWN)
         sums->kind[name] = is_framework(label) ? FRAMEWORK : OTHER;
@@ -258,11 +267,12 @@ static bool is_piece(const struct an_trace *trace, uint32_t stack)
 }
 
 /* Adds the looks that ended in one stack to the lines on it. A line that is on it twice counts
- * once. */
+ * once. What lies around the loader of a worker was the program's when the worker was forked. */
 static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t stack,
-                      const struct counts *counts)
+                      const struct counts *counts, bool of_worker)
 {
     const struct an_stacks *stacks = &trace->stack;
+    struct an_python_line *inside = NULL; /* the program's line, until the loader is met */
     bool has_own = false, in_framework = false;
     int depth = 0;
     for (uint32_t at = stack; at != AN_NONE && depth < DEPTH_MOST; at = stacks->parent[at]) {
@@ -273,9 +283,16 @@ static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t 
         if (!depth++)
             line->self += counts->all[stack];
         enum kind kind = kind_of(trace, sums, name);
-        in_framework = in_framework || kind == FRAMEWORK;
+        in_framework = in_framework || kind == FRAMEWORK || kind == LOADER;
+        if (kind == LOADER && inside) {
+            inside->fetch += counts->fetch[stack];
+            inside = NULL;
+        }
+        if (kind == LOADER && of_worker)
+            has_own = true;
         if (!has_own && kind == PROGRAM && !is_piece(trace, at)) {
             has_own = true;
+            inside = line;
             line->own += counts->all[stack];
             line->host += counts->host[stack];
             line->plain += in_framework ? 0 : counts->plain[stack];
@@ -305,20 +322,27 @@ static struct an_value share(int64_t part, int64_t all)
     return an_num_if(all, 100.0 * (double)part / (double)(all ? all : 1), "no look was made");
 }
 
-/* The lines of these counts, largest first. */
+static bool was_seen(const struct an_python_line *line)
+{
+    return line->total > 0 || line->fetch > 0;
+}
+
+/* The lines of these counts, largest first; *count: without those at which every look slept. */
 static int list_lines(struct an_context *context, struct sums *sums, int64_t all,
-                      const struct an_python_line **list, size_t *count)
+                      const struct an_python_line **list, size_t *count, size_t *with_sleep)
 {
     const struct an_trace *trace = context->trace;
-    size_t rows = 0, kept = 0;
+    size_t rows = 0, kept = 0, asleep = 0;
     for (size_t i = 0; i < trace->string_count; i++)
-        rows += sums->line[i].total > 0;
+        rows += was_seen(&sums->line[i]);
     struct an_python_line *line = an_arena_zero(context->arena, rows, sizeof *line);
     if (!line)
         return TACHO_ENOMEM;
     for (uint32_t i = 0; i < trace->string_count; i++) {
-        if (!sums->line[i].total || !take_apart(context, an_trace_name(trace, i), &sums->line[i]))
+        if (!was_seen(&sums->line[i]) ||
+            !take_apart(context, an_trace_name(trace, i), &sums->line[i]))
             continue;
+        asleep += !sums->line[i].total;
         line[kept] = sums->line[i];
         line[kept].program = kind_of(trace, sums, i) == PROGRAM;
         line[kept].self_pct = share(line[kept].self, all);
@@ -330,23 +354,25 @@ static int list_lines(struct an_context *context, struct sums *sums, int64_t all
     if (kept)
         qsort(line, kept, sizeof *line, by_own);
     *list = line;
-    *count = kept > LINES_MOST ? LINES_MOST : kept;
+    *with_sleep = kept > LINES_MOST ? LINES_MOST : kept;
+    *count = kept - asleep < *with_sleep ? kept - asleep : *with_sleep;
     return 0;
 }
 
 static int make_lines(struct an_context *context, const struct counts *counts, int64_t all,
-                      const struct an_python_line **list, size_t *count)
+                      const struct an_python_line **list, size_t *count, size_t *with_sleep)
 {
+    bool of_worker = list == &context->result->python.worker;
     size_t names = context->trace->string_count;
     struct sums sums = {.line = calloc(names + 1, sizeof *sums.line),
                         .seen = calloc(names + 1, sizeof *sums.seen),
                         .kind = calloc(names + 1, sizeof *sums.kind)};
     int rc = sums.line && sums.seen && sums.kind ? 0 : TACHO_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < context->trace->stack.count; i++)
-        if (counts->all[i])
-            add_stack(context->trace, &sums, i, counts);
+        if (counts->all[i] || counts->fetch[i])
+            add_stack(context->trace, &sums, i, counts, of_worker);
     if (rc == 0)
-        rc = list_lines(context, &sums, all, list, count);
+        rc = list_lines(context, &sums, all, list, count, with_sleep);
     free(sums.line);
     free(sums.seen);
     free(sums.kind);
@@ -382,7 +408,7 @@ static const char *reason_of(struct an_context *context)
 {
     const char *status = an_trace_key(context->trace, "python");
     if (!status)
-        return "not asked for: tacho run --stacks";
+        return "not looked at: tacho run looks at Python unless --python-hz is 0";
     if (!strncmp(status, "not sampled", 11))
         return an_arena_text(context->arena, status);
     return "Python was not looked at while it ran";
@@ -393,6 +419,7 @@ static int fill(struct looks *looks)
     struct an_context *context = looks->context;
     struct an_python *python = &context->result->python;
     int64_t number, all = 0, workers = 0;
+    size_t with_sleep;
     for (int i = 0; i < 3; i++)
         all += looks->state[0][i];
     for (size_t i = 0; i < context->trace->stack.count; i++)
@@ -409,9 +436,11 @@ static int fill(struct looks *looks)
     python->hz = an_num_if(known, known ? (double)number : 0, unknown);
     python->all = states(looks->state[0], all);
     python->unattributed = states(looks->state[1], all);
-    int rc = make_lines(context, &looks->steps, all, &python->line, &python->line_count);
+    int rc =
+        make_lines(context, &looks->steps, all, &python->line, &python->line_count, &with_sleep);
     if (rc == 0)
-        rc = make_lines(context, &looks->workers, workers, &python->worker, &python->worker_count);
+        rc = make_lines(context, &looks->workers, workers, &python->worker, &python->worker_count,
+                        &python->worker_asleep_count);
     return rc;
 }
 
@@ -424,9 +453,10 @@ static int python_run(struct an_context *context)
         absent(context, reason_of(context));
         return 0;
     }
-    int64_t **column[] = {&looks.steps.all,     &looks.steps.host,    &looks.steps.plain,
-                          &looks.steps.asleep,  &looks.workers.all,   &looks.workers.host,
-                          &looks.workers.plain, &looks.workers.asleep};
+    int64_t **column[] = {&looks.steps.all,     &looks.steps.host,     &looks.steps.plain,
+                          &looks.steps.asleep,  &looks.steps.fetch,    &looks.workers.all,
+                          &looks.workers.host,  &looks.workers.plain,  &looks.workers.asleep,
+                          &looks.workers.fetch};
     for (size_t i = 0; i < sizeof column / sizeof *column; i++)
         if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))
             return TACHO_ENOMEM;

@@ -49,7 +49,8 @@ const struct an_metric an_metrics[] = {
      "high: ranges mark them; medium: optimizer kernels after backward work; low: optimizer "
      "kernels, nothing shows backward work. No verdict is surer. null: no steps"},
     {"steps/note", "", "remark on these steps", STEPS, "null: nothing"},
-    {"steps/micro_steps", "ranges", "marked ranges that make one step (gradient accumulation)",
+    {"steps/micro_steps", "ranges",
+     "marked ranges, or backward passes of PyTorch, that make one step (gradient accumulation)",
      STEPS, "0: one"},
     {"steps/count", "steps", "steps with an end", STEPS,
      "added over ranks. On an accelerator step k lasts from the first compute kernel launched in "
@@ -1196,7 +1197,7 @@ const struct an_metric an_metrics[] = {
     {"modules/by_depth[]/total_ms", "ms", "time in them / steps", "ranges of the hook",
      "what is in two of them counts twice"},
     {"python", "", "what Python was doing: samples (looks) of the frames of its threads",
-     "tacho run --stacks", "null with the reason without"},
+     "tacho run", "null with the reason without"},
     {"python/how", "", "version of Python whose frames were read", "python", ""},
     {"python/window", "", "the steps that are meant; the whole run without steps", STEPS, ""},
     {"python/looks", "looks", "looks at the threads that run steps, inside of counted steps",
@@ -1204,7 +1205,7 @@ const struct an_metric an_metrics[] = {
     {"python/torn", "looks", "looks excluded because the thread changed while it was read",
      "python.torn", ""},
     {"python/looks_per_s", "1/s", "looks at all threads / time of the recording", "python.hz",
-     "below --stacks-hz where looks would take more than 2.5 % of a core"},
+     "below --python-hz where looks would take more than 0.5 % of a core (asked for: 2.5 %)"},
     {"python/in_steps/share_pct", "%", "100", "python", ""},
     {"python/in_steps/running_pct", "%", "looks at which the thread ran / looks",
      "/proc/PID/task/TID/stat", ""},

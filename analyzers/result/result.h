@@ -93,7 +93,8 @@ struct an_steps {
     int64_t first_index, last_index; /* of the counted */
     struct an_value median_ms, mean_ms, p95_ms, min_ms, max_ms, sd_ms;
     struct an_value host_median_ms; /* the host step; equals the step on a CPU */
-    int64_t micro_steps; /* marked ranges that make one step: gradient accumulation; 0: one */
+    int64_t micro_steps; /* marked ranges, or backward passes of PyTorch, that make one step:
+                            gradient accumulation; 0: one */
     const char *note;    /* what the reader should know of these steps, NULL: nothing */
     struct an_value tokens_per_s,
         samples_per_s; /* sum of tokens / sum of step time, added over ranks */
@@ -638,6 +639,8 @@ struct an_python_line {
     int64_t plain;       /* of `host`: neither in code of a framework that the line called
                              nor waiting for a core */
     int64_t asleep;      /* of `plain`: while the thread slept */
+    int64_t fetch;       /* looks in which it was that while a loader of PyTorch made a batch,
+                             asleep or not: on the step's thread in time of the class input */
     struct an_value self_pct, total_pct, own_pct, host_pct; /* of the steps' looks */
 };
 
@@ -648,7 +651,7 @@ struct an_python_states {
     struct an_value running_pct, runnable_pct, asleep_pct;
 };
 
-/* What Python was doing, by its frames (tacho run --stacks). */
+/* What Python was doing, by its frames (tacho run --python-hz). */
 struct an_python {
     const char *reason;          /* why it is not known: what to do */
     const char *how;             /* "sampled: frames of Python 3.12" */
@@ -661,6 +664,7 @@ struct an_python {
     struct an_count worker_looks;        /* at processes that run no steps: workers of loaders */
     const struct an_python_line *worker; /* their lines, of looks in which they did not sleep */
     size_t worker_count;
+    size_t worker_asleep_count; /* with the lines that follow, at which they only slept */
 };
 
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */

@@ -472,6 +472,19 @@ static const char *why_none(const struct an_context *context)
                            context->trace->slice.count, advice);
 }
 
+/* Micro-steps by the hook of PyTorch, in a counter that is written when their number changes: the
+ * last value; 0: it has none. */
+static int64_t hooked_micro_steps(const struct an_trace *trace)
+{
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (!strcmp(track->kind, "counter") && !strcmp(track->name, "micro_steps") &&
+            track->counter_count)
+            return (int64_t)trace->counter.value[an_counter_end(track) - 1];
+    }
+    return 0;
+}
+
 /* Counts the steps and finds the first and the last that count. */
 static void count_steps(struct an_context *context)
 {
@@ -490,6 +503,8 @@ static void count_steps(struct an_context *context)
             steps->first_index = step->index;
         steps->last_index = an_time_max(steps->last_index, step->index);
     }
+    if (!steps->micro_steps && context->lane_count)
+        steps->micro_steps = hooked_micro_steps(context->trace);
 }
 
 /* Finds the steps, decides which ones count, cuts phases out of them, and fills the

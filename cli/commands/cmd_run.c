@@ -17,7 +17,7 @@
 struct values {
     const char *output;
     struct cli_range steps;
-    int64_t every, max_bytes, sample_ms, pool_mib, stacks_hz;
+    int64_t every, max_bytes, sample_ms, pool_mib, stacks_hz, python_hz;
     double overhead, sync;
     const char *gpu, *graphs;
     double duration;
@@ -67,6 +67,10 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW(
         "unwind", 0, CLI_CHOICE, unwind, "tables|frames",
         "unwind call stacks by unwind tables or frame pointers (cheaper); implies --stacks"),
+    CLI_NUMBER_ROW("python-hz", 0, CLI_INT, python_hz, "N",
+                   "looks per second at the lines that Python executes (49; with --stacks as often; "
+                   "0: none)",
+                   0, 10000),
     CLI_NUMBER_ROW("overhead", 0, CLI_NUMBER, overhead, "P",
                    "share of steps not recorded, to measure the recording overhead (0.05)", 0, 0.5),
     CLI_NUMBER_ROW("pool", 0, CLI_INT, pool_mib, "MIB", "MiB of event buffer per process (64)", 1,
@@ -136,6 +140,11 @@ static void set_options(const struct values *values, struct col_options *setting
     if (!values->stacks_hz && (values->stacks || values->unwind))
         settings->stacks_hz = COL_DEFAULT_STACKS_HZ;
     settings->frame_pointers = is(values->unwind, "frames");
+    settings->python_asked = settings->stacks_hz > 0 || values->python_hz > 0;
+    if (values->python_hz >= 0)
+        settings->python_hz = (int)values->python_hz;
+    else if (settings->stacks_hz > 0)
+        settings->python_hz = settings->stacks_hz;
     settings->no_command = values->no_command;
     settings->no_counters = values->no_counters;
     settings->gpu = is(values->gpu, "off") ? COL_GPU_OFF : COL_GPU_ON;
@@ -175,7 +184,8 @@ int cli_run(int argc, char **argv)
                             .sample_ms = settings.sample_ms,
                             .overhead = settings.pause,
                             .sync = (double)settings.sync_ns / 1e9,
-                            .pool_mib = settings.pool_mib};
+                            .pool_mib = settings.pool_mib,
+                            .python_hz = -1};
     int code = cli_parse(&cli_run_spec, argc, argv, &values, &first);
     if (code > 0)
         return 125; /* env(1): the command was not started */

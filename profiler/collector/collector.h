@@ -31,6 +31,7 @@
 #define COL_DEFAULT_SYNC_NS   5000000000ll /* --sync-interval */
 #define COL_DEFAULT_SAMPLE_MS 100
 #define COL_DEFAULT_STACKS_HZ 99 /* not in step with what runs every 10 ms */
+#define COL_DEFAULT_PYTHON_HZ 49 /* nor with what runs every 20 ms */
 #define COL_DEFAULT_PAUSE     0.05
 #define COL_SUFFIX            ".tacho"
 #define COL_LIVE_SUFFIX       ".tacho.live"
@@ -60,6 +61,8 @@ struct col_options {
     int pool_mib;        /* cap of the segments of one process; 0 = the agent's default */
     int stacks_hz;       /* call stacks: samples per second of CPU time; 0 = off */
     bool frame_pointers; /* call stacks by frame pointers, not by unwind tables */
+    int python_hz;       /* looks a second at the frames of Python; 0 = off */
+    bool python_asked;   /* the user asked for them: they may cost more, and their lack is said */
     bool no_counters;    /* leave the hardware counters alone */
     enum col_gpu_mode gpu;
     int64_t duration_ns;   /* device work of that long from the start only; 0 = all of it */

@@ -287,6 +287,34 @@ def leaks(_):
     truth["kept"] = 4 * elements
 
 
+class Recorder:
+    """Keeps what it is told, and never forgets."""
+
+    def __init__(self):
+        self.history = {}
+
+    def record(self, index, loss):
+        self.history[index] = [loss, torch.ones(1 << 18)]
+
+
+def keeps(how):
+    """Memory that grows: in an attribute of an object, or in the graph of a sum that no step ends."""
+    net, recorder, total = model(256), Recorder(), torch.zeros(())
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(300):
+        x, y = batch(512)
+        loss = functional.cross_entropy(net(x), y)
+        loss.backward(retain_graph=how == "graph")
+        optimizer.step()
+        optimizer.zero_grad()
+        if how == "graph":
+            total = total + loss
+        else:
+            recorder.record(i, loss.item())
+        time.sleep(0.01)
+    truth["total"] = float(total)
+
+
 def lines(_):
     """Python that computes and Python that waits, neither of them marked."""
 
@@ -326,13 +354,43 @@ class Pictures(torch.utils.data.Dataset):
         return self.flip(self.slow_crop(torch.full((64,), float(index)))), index % 10
 
 
-def transforms(_):
+def inline(_):
+    transforms(0)
+
+
+def transforms(workers):
     net = model(256)
     optimizer = torch.optim.SGD(net.parameters(), 1e-3)
-    for x, y in torch.utils.data.DataLoader(Pictures(), batch_size=64, num_workers=1):
+    for x, y in torch.utils.data.DataLoader(Pictures(), batch_size=64, num_workers=1 if workers is None else workers):
         functional.cross_entropy(net(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64 * 8
+
+    def __getitem__(self, index):
+        return torch.full((64,), float(index)), index % 10
+
+
+def epochs(how):
+    """Short epochs, in each of which the loader starts its workers again, or keeps them (`keep`)."""
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    loader = torch.utils.data.DataLoader(Numbers(), batch_size=64, num_workers=2, persistent_workers=how == "keep")
+    for _ in range(12):
+        begin = time.perf_counter()
+        batches = iter(loader)
+        x, y = next(batches)
+        truth.setdefault("first batch", []).append(1e3 * (time.perf_counter() - begin))
+        while x is not None:
+            functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            x, y = next(batches, (None, None))
+        truth.setdefault("epoch", []).append(1e3 * (time.perf_counter() - begin))
 
 
 def augments(_):

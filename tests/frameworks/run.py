@@ -303,7 +303,38 @@ def test_memory_that_a_step_keeps():
     run = Run("programs.py", "leaks")
     leak = run.report["leak"]
     assert leak["found"] and abs(leak["bytes_per_step"] - run.truth["kept"]) <= 0.1 * run.truth["kept"], (leak, run.truth)
-    assert finding(run.report, "LEAK") and not run.report["healthy"], run.report["findings"]
+    advice = finding(run.report, "LEAK")
+    assert advice and not run.report["healthy"], run.report["findings"]
+    assert "list kept_here of leaks (programs.py:%d)" % line_of("kept_here.append(") in advice["action"], advice
+    assert "loss.item()" in advice["action"], advice
+
+
+def line_of(text):
+    """Of programs.py, the first one with that text."""
+    with open(os.path.join(HERE, "programs.py")) as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def test_what_keeps_memory_is_named():
+    """An attribute of an object of the program, and a variable with the graphs of all steps, each by the line that adds to it."""
+    for how, wanted in (
+        ("attribute", "dict history of Recorder (programs.py:%d)" % line_of("self.history[index] =")),
+        ("graph", "graph total of keeps (programs.py:%d)" % line_of("total = total + loss")),
+    ):
+        run = Run("programs.py", "keeps", how)
+        advice = finding(run.report, "LEAK")
+        assert advice and wanted in advice["action"], (how, run.report["leak"], advice)
+
+
+def test_workers_are_started_in_each_epoch():
+    """What it takes is what the program measures until the first batch of each epoch; kept workers are not named."""
+    run = Run("programs.py", "epochs", "again")
+    advice = finding(run.report, "WORKERS_RESTARTED")
+    assert advice and "persistent_workers=True" in advice["action"], run.report["findings"]
+    said = float(re.search(r"([\d.]+) % of the steps' time", advice["claim"]).group(1))
+    want = 100 * sum(run.truth["first batch"][1:]) / sum(run.truth["epoch"][1:])
+    assert abs(said - want) <= 0.2 * want + 2, (said, want)
+    assert finding(Run("programs.py", "epochs", "keep").report, "WORKERS_RESTARTED") is None
 
 
 def test_lines_of_python():
@@ -325,6 +356,18 @@ def test_lines_of_loader_workers():
     run = Run("programs.py", "transforms", options=("--stacks",))
     workers = [line for line in run.report["python"]["worker_lines"] if line["program"]]
     assert workers and workers[0]["function"].endswith("slow_crop"), workers[:3]
+    stall = finding(run.report, "INPUT_STALL")
+    assert stall and any("Pictures.slow_crop (programs.py:" in text for text in stall["evidence"]), run.report["findings"]
+
+
+def test_lines_without_asking():
+    """Nobody has to ask for lines: of a loop of Python that nothing marks, and of a data set that is read on the step's thread."""
+    run = Run("programs.py", "lines")
+    advice = finding(run.report, "PYTHON_HOST")
+    assert advice and re.search(r"(waits|augment) \(programs.py:", advice["claim"]), run.report["findings"]
+    run = Run("programs.py", "inline")
+    stall = finding(run.report, "INPUT_STALL")
+    assert stall and any("Pictures.slow_crop (programs.py:" in text for text in stall["evidence"]), run.report["findings"]
 
 
 def test_values_read_from_a_device():

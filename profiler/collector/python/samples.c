@@ -16,7 +16,10 @@
 #include "profiler/collector/python/look.h"
 
 #define SCAN_NS    100000000  /* between two looks for new processes */
-#define REST       39         /* times as long as a look took the thread rests: 2.5 % of a core */
+#define LATER      5          /* times as long apart, where nobody asked, once the run is not new */
+#define NEW_NS     10000000000
+#define REST       199        /* times as long as a look took the thread rests: 0.5 % of a core */
+#define REST_ASKED 39         /* 2.5 % of a core */
 #define QUEUE_MOST (1u << 20) /* labels that wait to be written */
 #define CUT_FRAME  "[truncated]"
 
@@ -53,7 +56,7 @@ struct col_python_samples {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool started, stop; /* stop: under the lock, like all up to `ended` */
+    bool started, asked, stop; /* stop: under the lock, like all up to `ended` */
     struct queue queue;
     const char **fresh; /* texts of labels since the last drain */
     size_t fresh_count, fresh_room;
@@ -136,11 +139,18 @@ static int64_t next_interval(int64_t mean, uint32_t *random)
     return mean * 3 / 4 + (mean / 2) * (int64_t)(*random >> 16) / 65536;
 }
 
+/* Between two looks for new processes. A run that nobody asked to look at has most of its processes
+ * soon: later ones may wait. */
+static int64_t scan_interval(const struct col_python_samples *samples, int64_t now)
+{
+    return samples->asked || now - samples->begun < NEW_NS ? SCAN_NS : LATER * SCAN_NS;
+}
+
 static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
     struct taking taking = {.samples = samples};
-    int64_t next_scan = 0, next = col_clock_now();
+    int64_t next_scan = 0, next = col_clock_now(), rest = samples->asked ? REST_ASKED : REST;
     uint32_t random = 20261124;
     pthread_mutex_lock(&samples->lock);
     samples->begun = next;
@@ -149,12 +159,14 @@ static void *thread_main(void *arg)
         int64_t start = col_clock_now(), used = col_clock_thread();
         if (start >= next_scan) {
             col_python_looker_scan(&samples->looker, start);
-            next_scan = col_clock_now() + SCAN_NS;
+            next_scan = col_clock_now() + scan_interval(samples, start);
         }
         col_python_looker_look(&samples->looker, take, &taking);
-        int64_t now = col_clock_now(), rested = now + (col_clock_thread() - used) * REST;
+        int64_t now = col_clock_now(), rested = now + (col_clock_thread() - used) * rest;
         next += next_interval(samples->interval_ns, &random);
         next = next < rested ? rested : next;
+        if (!samples->looker.version && next < next_scan)
+            next = next_scan; /* there is nothing to look at yet */
         struct timespec until = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
         pthread_mutex_lock(&samples->lock);
         samples->rounds++;
@@ -166,13 +178,14 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-struct col_python_samples *col_python_samples_open(int hz)
+struct col_python_samples *col_python_samples_open(int hz, bool asked)
 {
     struct col_python_samples *samples = calloc(1, sizeof *samples);
     pthread_condattr_t attr;
     if (!samples)
         return NULL;
     samples->interval_ns = 1000000000 / (hz > 0 ? hz : 1);
+    samples->asked = asked;
     pthread_mutex_init(&samples->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -347,7 +360,7 @@ int col_python_samples_finish(struct col_python_samples *samples, struct col_dra
     struct col_keys keys = {.db = drain->db, .rc = col_python_samples_drain(samples, drain)};
     if (keys.rc == 0)
         put_keys(samples, &keys);
-    if (keys.rc == 0 && samples->looker.version && samples->looker.refused)
+    if (keys.rc == 0 && samples->asked && samples->looker.version && samples->looker.refused)
         keys.rc = col_drain_loss_uncounted(drain, "python", samples->looker.refused);
     return keys.rc;
 }

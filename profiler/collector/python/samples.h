@@ -17,8 +17,9 @@
 struct col_python_samples;
 
 /* Starts the thread. hz: looks a second; fewer are made where they would cost more than a small
- * part of a core. NULL: out of memory, or no thread can be had. */
-struct col_python_samples *col_python_samples_open(int hz);
+ * part of a core, which is larger where the user asked for them; only then a process that cannot be
+ * looked at is a loss. NULL: out of memory, or no thread can be had. */
+struct col_python_samples *col_python_samples_open(int hz, bool asked);
 /* Writes what was seen since the last call into the open transaction of the drain. 0 or a store
  * error. */
 int col_python_samples_drain(struct col_python_samples *samples, struct col_drain *drain);

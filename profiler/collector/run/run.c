@@ -28,6 +28,7 @@ void col_options_init(struct col_options *options)
     options->sync_ns = COL_DEFAULT_SYNC_NS;
     options->sample_ms = COL_DEFAULT_SAMPLE_MS;
     options->pause = COL_DEFAULT_PAUSE;
+    options->python_hz = COL_DEFAULT_PYTHON_HZ;
 }
 
 /* ---- before the start ------------------------------------------------------------------------------------------------------ */

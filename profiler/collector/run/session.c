@@ -133,8 +133,9 @@ int col_session_create(struct col_session *session, struct tacho_error *err)
 
 void col_session_open_samplers(struct col_session *session)
 {
-    if (session->options->stacks_hz > 0)
-        session->python = col_python_samples_open(session->options->stacks_hz);
+    if (session->options->python_hz > 0)
+        session->python =
+            col_python_samples_open(session->options->python_hz, session->options->python_asked);
     if (session->options->sample_ms <= 0)
         return;
     static const struct col_health_roots roots = {"/sys", "/proc", "/dev/kmsg"};

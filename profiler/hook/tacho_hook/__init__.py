@@ -31,7 +31,7 @@ from .frameworks import FRAMEWORKS
 
 # module -> (file of this package, its function that is called with the module right after the import), once or more
 PATCHES = {
-    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts"),
+    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts", "debugging", "patch_switches"),
     "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
     "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
     "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),
@@ -67,17 +67,19 @@ _folder = []  # of the library
 
 def _begin(folder, domain="torch"):
     """Opens the library with the first patched module. The NVTX domain is that of the framework that comes first."""
-    from . import flops, library, modules, phases, steps
+    from . import flops, growth, library, modules, phases, steps
 
     if library.lib.is_open:
         return
     library.open_library(folder, domain)
     gc.callbacks.append(phases.collection)
+    steps.steps.looks.append(growth.growth.look)
 
     def forked():
         """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
         steps.steps.reset()
         modules.modules.forked()
+        growth.growth.reset()
         flops.counts.off = True
 
     os.register_at_fork(after_in_child=forked)

@@ -10,6 +10,7 @@ import zlib
 
 from .flops import counts
 from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of, sample
+from .purposes import title
 from .steps import steps
 
 UNKNOWN = 2**64 - 1  # bytes
@@ -36,6 +37,7 @@ def patch_autograd(module):
             if wait is not None:
                 wait.end()
             lib.pop()
+            steps.backward()
             if counts.open:
                 counts.backward_done()
 
@@ -216,7 +218,7 @@ def patch_distributed(module):
             key, ranks = "%s %d>%d" % ((key,) + ends), 2
         bytes_ = sum(t.numel() * t.element_size() for t in tensors) * (ranks if is_part else 1)
         sequence = sequences[key] = sequences.get(key, -1) + 1
-        return name_of(function), op, bytes_, zlib.crc32(key.encode()), sequence, ranks
+        return name_of(title(function, group)), op, bytes_, zlib.crc32(key.encode()), sequence, ranks
 
     def wrap(function, inner):
         signature = inspect.signature(inner)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader: what a step waits for, and what workers do."""
 
-from .library import ROLE_COLLATE, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
+from .library import ROLE_COLLATE, ROLE_HOST, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
 from .steps import steps
 
 
@@ -19,6 +19,10 @@ def patch_loader(module):
                 pass
 
     around(module._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
+    workers = getattr(module, "_MultiProcessingDataLoaderIter", None)
+    for method, text in (("__init__", "loader workers started"), ("_shutdown_workers", "loader workers stopped")):
+        if hasattr(workers, method):
+            around(workers, method, text, ROLE_HOST)
 
 
 def patch_fetch(module):

@@ -73,6 +73,7 @@ class Modules:
             if depth == 1:
                 inside.add(thread())
                 if module.training:
+                    steps.forward = True
                     steps.begin()
                 else:
                     role = not grad_enabled()
@@ -220,9 +221,22 @@ class Modules:
         return COLD * (hooked - bare)
 
     def measure_operators(self):
-        """What PyTorch takes to call an operator on one number, forward and backward: CPU time of this thread, the least of some tries.
-        So much of each call does not depend on the size of the batch."""
+        """What PyTorch takes to call an operator on one number, forward and backward. So much of each call does not depend on the size
+        of the batch. Where autograd looks for anomalies, also what that adds to each."""
         torch = sys.modules["torch"]
+        took, looks_for_anomalies = self.time_operators(torch), getattr(torch, "is_anomaly_enabled", bool)()
+        if looks_for_anomalies:
+            with torch.autograd.set_detect_anomaly(False):
+                bare = self.time_operators(torch)
+            for name, seconds, without in zip(("host.anomaly_forward_us", "host.anomaly_backward_us"), took, bare):
+                sample(name, 1e6 * max(seconds - without, 0) / CALLS)
+            took = bare
+        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us"), took):
+            sample(name, 1e6 * seconds / CALLS)
+
+    @staticmethod
+    def time_operators(torch):
+        """CPU time of this thread for CALLS operators, forward and backward, the least of some tries."""
         best = [float("inf"), float("inf")]
         with torch.enable_grad():
             for _ in range(TRIES):
@@ -234,8 +248,7 @@ class Modules:
                 torch.autograd.grad(x, first)
                 ended = time.thread_time()
                 best = [min(best[0], middle - begun), min(best[1], ended - middle)]
-        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us"), best):
-            sample(name, 1e6 * seconds / CALLS)
+        return best
 
     def step_ended(self, index):
         """After each of the first LOOKS steps and each LOOKS-th of the others. Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""

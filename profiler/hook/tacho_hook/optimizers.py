@@ -3,7 +3,7 @@
 
 import functools
 
-from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of
+from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of, sample
 from .steps import steps
 
 
@@ -134,22 +134,30 @@ def patch_schedulers(module):
 
 
 def patch_scaler(module):
-    """A scaler that finds a gradient infinite leaves the update out: the step ends there, and is counted as skipped."""
+    """A scaler that finds a gradient infinite leaves the update out: the step ends there. The counter `overflows` has the number of
+    such updates so far at each update. The scale itself is read on the CPU only: elsewhere that would wait for the device."""
     scaler = module.GradScaler
-    inner, counter, skipped = scaler.step, [0], [0]
+    inner, update, skipped = scaler.step, scaler.update, [0]
 
     @functools.wraps(inner)
     def step(self, optimizer, *arguments, **keywords):
         before = steps.index
         result = inner(self, optimizer, *arguments, **keywords)
-        if steps.index == before and self.is_enabled() and steps.anchored(optimizer):
-            counter[0] = counter[0] or lib.counter(b"amp.skipped_steps")
-            skipped[0] += 1
-            lib.sample(counter[0], float(skipped[0]))
-            steps.updated(optimizer)
+        if self.is_enabled() and steps.anchored(optimizer):
+            skips = steps.index == before
+            skipped[0] += skips
+            sample("overflows", skipped[0])
+            if skips:
+                steps.updated(optimizer)
         return result
 
-    scaler.step = step
+    @functools.wraps(update)
+    def updated(self, *arguments, **keywords):
+        update(self, *arguments, **keywords)
+        if self.is_enabled() and not steps.accelerator:
+            sample("loss_scale", self.get_scale())
+
+    scaler.step, scaler.update = step, updated
     for method in ("unscale_", "update"):
         if hasattr(scaler, method):
             work_around(scaler, method, "GradScaler.%s" % method)

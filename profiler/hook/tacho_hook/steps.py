@@ -5,7 +5,7 @@ import sys
 import threading
 import weakref
 
-from .library import lib, name_of
+from .library import lib, name_of, sample
 
 LOOKS = 8  # steps from one look at what the ranges cost to the next
 
@@ -60,6 +60,8 @@ class Steps:
         self.thread = None
         self.anchor = None  # the optimizer whose updates are the steps
         self.accelerator = False
+        self.forward = False  # a forward pass since the last backward pass
+        self.micro, self.micro_said = 0, 1  # backward passes after a forward pass since the last update of any optimizer
 
     def begin(self):
         """Work has begun: the first step, if none is open yet."""
@@ -79,9 +81,18 @@ class Steps:
         """Are the updates of this optimizer the steps, or will they be?"""
         return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
 
+    def backward(self):
+        """A backward pass has ended. Several ones after one forward pass, one for each loss, are one micro-step."""
+        self.micro += self.forward
+        self.forward = False
+
     def updated(self, optimizer):
         """An optimizer has made an update."""
         anchor = self.anchor
+        micro, self.micro = self.micro, 0
+        if micro and micro != self.micro_said and self.anchored(optimizer):
+            self.micro_said = micro
+            sample("micro_steps", micro)
         if anchor is None or anchor() is not optimizer:
             if anchor is not None and anchor() is not None:
                 return

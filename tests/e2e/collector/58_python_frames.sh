@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # Frames of Python from outside: the lines of a program by what its thread does, of a child as well, JSON and folded export; what
-# is said without --stacks, without Python, and of a version whose frames are not known.
+# is said without --stacks, without looks, without Python, and of a version whose frames are not known.
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
@@ -65,8 +65,17 @@ grep -q '\[truncated\]' a.folded || fail "300 callers are more than are kept"
 "$TACHO" report a.tacho --section python > section || fail "report --section"
 grep -q "program.py:10 sleeps" section || fail "section"
 # what is not there
-record b.tacho -- python3 -c pass
-"$TACHO" report --json b.tacho | grep -q '"/python/looks": "not asked for: tacho run --stacks"' || fail "no reason without --stacks"
+record b.tacho --python-hz 0 -- python3 program.py
+"$TACHO" report --json b.tacho | grep -q '"/python/looks": "not looked at: tacho run looks at Python' || fail "no reason without looks"
+[ "$(sqlite3 -readonly b.tacho "SELECT count(*) FROM track WHERE kind = 'python'")" = 0 ] || fail "--python-hz 0 looks"
+# nobody has to ask for it: fewer looks, no call stacks, and nothing in the environment of the program
+record d.tacho -- python3 program.py
+python3 -c 'import json, sys
+python = json.load(sys.stdin)["python"]
+assert python["looks"] >= 10 and python["looks_per_s"] <= 62, python
+assert any(line["function"].endswith("sleeps") for line in python["lines"]), python["lines"]' < <("$TACHO" report --json d.tacho) || fail "looks without --stacks"
+"$TACHO" report --json d.tacho | grep -q '"/stacks/samples": "not asked for' || fail "call stacks without --stacks"
+expect 0 "$TACHO" run --no-peak -o e.tacho -- python3 -c 'import os; assert "PYTHONPERFSUPPORT" not in os.environ'
 record c.tacho --stacks -- true
 "$TACHO" report --json c.tacho | grep -q '"/python/looks": "not sampled: no process of the run was Python"' || fail "no reason without Python"
 expect 3 "$TACHO" export --format python c.tacho

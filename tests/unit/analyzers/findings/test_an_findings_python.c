@@ -180,6 +180,40 @@ static void test_advice_fits_the_machine(void **state)
     fx_close(f);
 }
 
+/* Every eighth step starts workers in 20 ms and waits 40 ms for the first batch, all steps wait 1 ms.
+ * Three restarts of 20 + 40 - 1 ms in 2.4 s; one alone is none. */
+static void test_workers_are_started_again(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (int every = 8; every <= STEPS; every *= 3) {
+        struct shape shape = {0};
+        fx_open(f);
+        int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+        int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+        for (int i = 0; i < STEPS; i++) {
+            int64_t at = i * 100 * MS, starts = i % every == 4 ? 20 * MS : 0;
+            fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+            if (starts)
+                add(f, &shape, track, at + MS, starts, "loader workers started",
+                    fx_kind(f, "host"));
+            add(f, &shape, track, at + 2 * MS + starts, starts ? 40 * MS : MS,
+                "DataLoader.__next__", fx_kind(f, "input_wait"));
+            add(f, &shape, track, at + 70 * MS, 29 * MS, "Linear", work);
+        }
+        const struct an_result *result = fx_analyze(f);
+        const struct an_finding *found = finding(result, "WORKERS_RESTARTED");
+        assert_int_equal(found != NULL, every == 8);
+        if (found) {
+            says(found->claim, "started again in 3 steps: 59 ms each, 7.4 % of the steps' time");
+            says(found->action, "persistent_workers=True");
+            assert_near(found->gain.high.value, 100 * (100 / (100 - 7.375) - 1), 0.01);
+            assert_null(finding(result, "INPUT_STALL"));
+        }
+        fx_close(f);
+    }
+}
+
 /* 24 steps of 100 ms; so many ms of each go into calls of operators, by the counters. */
 static const struct an_result *call(struct fixture *f, double ms)
 {
@@ -327,7 +361,8 @@ static void test_compilations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls_of_operators),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_workers_are_started_again),
+                                       cmocka_unit_test(test_calls_of_operators),
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),
                                        cmocka_unit_test(test_training_stays_in_the_step),
