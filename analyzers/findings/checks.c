@@ -299,9 +299,11 @@ static bool of_work(const struct an_context *context)
     return on_cores(context) && has_work(context);
 }
 
+/* Of a program of PyTorch whole passes have FLOPs, and no GEMM: see of_calls. */
 static bool of_gemms(const struct an_context *context)
 {
-    return on_cores(context) && has_gemm(context, NULL);
+    return on_cores(context) && has_gemm(context, NULL) &&
+           an_command_framework(context) != AN_FRAMEWORK_TORCH;
 }
 
 static bool of_fp32_gemms(const struct an_context *context)

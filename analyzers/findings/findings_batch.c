@@ -224,6 +224,8 @@ void an_engine_small_batch(struct an_engine *engine)
     const struct an_steps *steps = &context->result->steps;
     struct batch batch = {.engine = engine, .micro_steps = an_micro_steps(context)};
     struct an_class_share share;
+    if (an_command_framework(context) == AN_FRAMEWORK_TORCH)
+        return; /* its ranges are whole passes, no products: SMALL_BATCH_HOST */
     an_engine_each(engine, add_product, &batch);
     if (!(batch.ns > 0) || batch.unknown || !steps->samples_per_step.valid)
         return; /* without a roof of GEMMs nothing is checked */

@@ -91,7 +91,7 @@ def record(build, python, draw):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.tacho")
         tacho = os.path.join(build, "tacho")
-        run_program(python, draw, "planted", (tacho, "run", "--stacks", "-o", path, "--"))
+        run_program(python, draw, "planted", (tacho, "run", "-o", path, "--"))
         done = subprocess.run([tacho, "report", path, "--json"], capture_output=True, text=True, timeout=LIMIT, check=True)
         report = json.loads(done.stdout)
         keep = ("id", "claim", "gain_pct", "listed")

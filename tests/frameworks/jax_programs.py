@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of JAX as people write them. Each times itself; the last line of stdout is what it measured, as JSON.
 
-usage: jax_programs.py NAME
+usage: jax_programs.py NAME [FOLDER]
 """
 
 import contextlib
 import copy
 import functools
 import json
+import os
+import pickle
 import sys
 import time
 
@@ -104,6 +106,41 @@ def host():
             jax.block_until_ready(loss)
 
 
+@jax.jit
+def eval_step(weights, x, y):
+    return loss_of(weights, x, y)
+
+
+def looks(folder="."):
+    """A training loop that evaluates on ten batches and writes its weights every tenth step."""
+    weights = parameters()
+    held = [batch(2048) for _ in range(10)]
+    for i in range(60):
+        weights, loss = update(weights, *batch())
+        if i % 10 == 9:
+            jax.block_until_ready(loss)
+            with timed("evaluation"):
+                total = 0.0
+                for x, y in held:
+                    total += float(eval_step(weights, x, y))
+            with timed("checkpoint"):
+                np.savez(os.path.join(folder, "weights.npz"), **weights)
+            with timed("pickle"), open(os.path.join(folder, "weights.pickle"), "wb") as file:
+                pickle.dump(weights, file)
+    truth["total"] = total
+
+
+def keeps():
+    """A list of what each step returned."""
+    weights, kept_arrays = parameters(), []
+    for _ in range(300):
+        with timed("step"):
+            weights, loss = update(weights, *batch())
+            kept_arrays.append(jnp.ones(1 << 18) * loss)
+            jax.block_until_ready(kept_arrays[-1])
+            time.sleep(0.005)
+
+
 def objects():
     """A jitted function stays what it is: protocol, attributes, methods, decorators, copies, transformations, errors."""
     weights = parameters()
@@ -131,5 +168,5 @@ def objects():
     assert float(np.asarray(evaluate(2, weights, x))) == evaluate(2, weights, x).item()
 
 
-globals()[sys.argv[1]]()
+globals()[sys.argv[1]](*sys.argv[2:])
 print(json.dumps(truth))

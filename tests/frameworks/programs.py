@@ -206,6 +206,45 @@ def accumulates(how):
         sys.exit(0)
 
 
+def logs_loss(how):
+    """Two ranks that reduce the loss of each step for the log, with a barrier after it, or every twentieth one (`rarely`)."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    net = nn.parallel.DistributedDataParallel(model(64))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(60):
+        x, y = batch(64)
+        loss = functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if how == "each" or i % 20 == 0:
+            shown = loss.detach().clone()
+            dist.all_reduce(shown)
+            dist.barrier()
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
+def debugs(how):
+    """Steps under autograd's anomaly detection, or torch.profiler; `both`: blocks with and without anomaly detection."""
+    layers = [layer for _ in range(12) for layer in (nn.Linear(64, 64), nn.ReLU())]
+    net = nn.Sequential(*layers, nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    with torch.profiler.profile() if how == "profiler" else contextlib.nullcontext():
+        for i in range(120):
+            on = how == "anomalies" or (how == "both" and i // 20 % 2 == 0)
+            torch.autograd.set_detect_anomaly(on)
+            with timed("on" if on else "off"):
+                x, y = batch(32)
+                functional.cross_entropy(net(x), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+
 def replicas(how):
     """Many parameters and buffers in DistributedDataParallel, which looks for unused ones and broadcasts; `how`: neither of both."""
     import torch.distributed as dist

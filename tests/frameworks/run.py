@@ -141,6 +141,7 @@ def test_what_surrounds_an_update_is_seen():
     run = Run("programs.py", "seen", needs=("nvtx",))
     for name in ("zero_grad", "augment", "by nvtx", "cross_entropy", "clip_grad_norm_", "SGD.step"):
         assert len(run.ranges(name)) in (20, 21), (name, len(run.ranges(name)))
+    assert run.report["steps"]["samples_per_step"] == 256, run.report["steps"]
     assert len(run.ranges("StepLR.step")) + len(run.ranges("LRScheduler.step")) >= 20, "schedulers"
     assert run.truth["scripted"] is True
 
@@ -148,8 +149,10 @@ def test_what_surrounds_an_update_is_seen():
 def test_a_skipped_update_ends_its_step():
     run = Run("programs.py", "scaler")
     assert run.report["steps"]["count"] == 24, run.report["steps"]["count"]
-    rows = run.file.execute("SELECT max(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'amp.skipped_steps'")
-    assert rows.fetchone()[0] == 6.0
+    rows = run.file.execute("SELECT max(value), count(*) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'overflows'")
+    assert rows.fetchone() == (6.0, 24)
+    advice = finding(run.report, "SKIPPED_UPDATES") or finding(run.report, "DEAD_SCALE")
+    assert advice and "bf16" in advice["action"], run.report["findings"]
 
 
 def test_trainer_of_transformers():
@@ -159,6 +162,7 @@ def test_trainer_of_transformers():
     assert run.report["run"]["around"].startswith("HF Trainer "), run.report["run"]
     assert len(run.ranges("callbacks on_step_end")) == 20 and run.ranges("Trainer._save_checkpoint")
     assert run.report["utilization"]["mfu"], run.report["utilization"]
+    assert (run.report["steps"]["samples_per_step"], run.report["steps"]["tokens_per_step"]) == (4, 4 * 32), run.report["steps"]
 
 
 def test_a_rank_that_sleeps_before_forward():
@@ -232,6 +236,41 @@ def test_what_replicas_do_beside_reducing():
     assert not finding(plain.report, "DDP_BUFFERS") and not plain.ranges("unused parameters looked for"), plain.report["findings"]
 
 
+def test_collectives_of_the_program_are_named_by_line():
+    """The loss of each step is reduced, and a barrier stands after it: what they take, and what following the advice brings."""
+    run = Run("programs.py", "logs_loss", "each", ranks=2)
+    line = "all_reduce programs.py:%d" % line_of("dist.all_reduce(shown)")
+    assert len(run.ranges(line)) == 120, run.ranges(line)[:4]
+    advice, share = finding(run.report, "SMALL_COLLECTIVE"), 0
+    for name in (line, "barrier programs.py:%d" % line_of("dist.barrier()")):
+        share += 100 * sum(run.ranges(name)) / sum(run.ranges("step"))
+    waits = {"STRAGGLER", "SLOW_STAGE", "EXPOSED_COMM", "OTHER_PROGRAMS"} & {f["id"] for f in run.report["findings"]}
+    assert advice or share < 4 or waits, (share, run.report["findings"])
+    assert not advice or "programs.py:" in advice["claim"] and "every N steps" in advice["action"], advice
+    assert finding(Run("programs.py", "logs_loss", "rarely", ranks=2).report, "SMALL_COLLECTIVE") is None
+
+
+def test_switches_for_debugging_are_found():
+    """What is said to be the least that anomaly detection costs is no more than what it costs in blocks of the same program."""
+    run = Run("programs.py", "debugs", "anomalies")
+    advice = finding(run.report, "DEBUG_MODE")
+    assert advice and run.report["findings"][0]["id"] in ("DEBUG_MODE", "OTHER_PROGRAMS"), run.report["findings"]
+    said = float(re.search(r"([\d.]+) % of the step at least", json.dumps(advice["evidence"])).group(1))
+    plain = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), "debugs", "both"], capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(plain.stdout.strip().splitlines()[-1])
+    cost = 100 * (1 - statistics.median(truth["off"]) / statistics.median(truth["on"]))
+    assert 0 < said <= 1.3 * cost + 3, (said, cost)
+    assert finding(Run("programs.py", "debugs", "profiler").report, "DEBUG_MODE"), "torch.profiler is on in all steps"
+    assert finding(Run("programs.py", "debugs", "off").report, "DEBUG_MODE") is None
+
+
+def test_micro_steps_are_counted():
+    run = Run("programs.py", "accumulates", "last", ranks=2)
+    # four micro-steps of one model, and one of another, with 32 samples each, on two ranks
+    assert (run.report["steps"]["micro_steps"], run.report["steps"]["samples_per_step"]) == (5, 160), run.report["steps"]
+    assert not Run("programs.py", "augments").report["steps"]["micro_steps"]
+
+
 def test_compilations_have_reasons():
     run = Run("programs.py", "compiles")
     again, broken = finding(run.report, "RECOMPILE"), finding(run.report, "GRAPH_BREAK")
@@ -292,6 +331,22 @@ def test_jax_writes_its_profile_where_asked():
     assert 6 <= report["steps"]["count"] <= 8, report["steps"]
     took = statistics.median(run.truth["step"][9:16])
     assert 0.3 * took <= report["steps"]["median_ms"] <= 3 * took, (report["steps"]["median_ms"], took)
+
+
+def test_jax_evaluations_and_checkpoints_are_phases():
+    """As long as the program measured them; what is evaluated between two updates is no part of a step."""
+    run = Run("jax_programs.py", "looks", "FOLDER", framework="jax")
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["evaluation"])
+    assert abs(phases["evaluation"]["wall_ms"] - want) <= 0.25 * want + 3, (want, phases)
+    want = sum(run.truth["checkpoint"]) + sum(run.truth["pickle"])
+    assert abs(phases["checkpoint"]["wall_ms"] - want) <= 0.2 * want + 3, (want, phases)
+
+
+def test_jax_what_keeps_memory_is_named():
+    run = Run("jax_programs.py", "keeps", framework="jax")
+    advice = finding(run.report, "LEAK")
+    assert advice and "list kept_arrays of keeps (jax_programs.py:" in advice["action"], (run.report["leak"], advice)
 
 
 def test_jax_objects_stay_what_they_are():
@@ -429,7 +484,7 @@ def test_parameters_are_gathered_again():
     assert advice["gain_pct"]["high"] >= 0.5 * gain, (advice["gain_pct"], gain)
     keep = Run("programs.py", "sharded", "keep", ranks=2)
     assert finding(keep.report, "FSDP_RESHARD") is None, keep.report["findings"]
-    assert keep.ranges("all_gather_single"), "forward gathers all the same"
+    assert keep.ranges("all_gather_single (parameters)"), "forward gathers all the same"
 
 
 def test_buckets_of_gradients():

@@ -27,7 +27,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from .frameworks import FRAMEWORKS
+from .frameworks import FRAMEWORKS, PACKAGES
 
 # module -> (file of this package, its function that is called with the module right after the import), once or more
 PATCHES = {
@@ -57,12 +57,14 @@ PATCHES = {
     "jax._src.array": ("jitted", "patch_array"),
     "jax._src.dispatch": ("jitted", "patch_dispatch"),
     **{module: ("rules", "patch_framework") for module in FRAMEWORKS},
+    **{module: ("rules", "patch_package") for module in PACKAGES},
 }
 
 # module -> what is called before it runs, in the same way
 BEFORE = {"torch._dynamo": ("values", "take_out")}
 
 _folder = []  # of the library
+_waiting = []  # packages beside a framework that were imported before it: (rows of PATCHES, module)
 
 
 def _begin(folder, domain="torch"):
@@ -72,6 +74,8 @@ def _begin(folder, domain="torch"):
     if library.lib.is_open:
         return
     library.open_library(folder, domain)
+    while _waiting:
+        _call(*_waiting.pop())
     gc.callbacks.append(phases.collection)
     steps.steps.looks.append(growth.growth.look)
 
@@ -83,6 +87,21 @@ def _begin(folder, domain="torch"):
         flops.counts.off = True
 
     os.register_at_fork(after_in_child=forked)
+
+
+def _is_open():
+    return getattr(getattr(sys.modules.get(__name__ + ".library"), "lib", None), "is_open", False)
+
+
+def _call(rows, module):
+    """Calls the functions of a row; of another version of a framework that layer stays silent."""
+    for file, function in zip(*[iter(rows)] * 2):
+        try:
+            getattr(importlib.import_module("." + file, __name__), function)(module)
+        except Exception as e:
+            if os.environ.get("TACHO_HOOK") == "debug":
+                raise
+            del e
 
 
 class Finder:
@@ -100,14 +119,17 @@ class Finder:
         run = spec.loader.exec_module
 
         def call(rows, module):
+            if name in PACKAGES and not _is_open():  # a program without a framework is left alone
+                _waiting.append((rows, module))
+                return
             try:
                 _begin(self.folder, name.split(".")[0] if name.startswith("jax") else "torch")
-                for file, function in zip(*[iter(rows)] * 2):
-                    getattr(importlib.import_module("." + file, __name__), function)(module)
-            except Exception as e:  # another version of PyTorch: that layer stays silent
+            except Exception as e:  # the library cannot be opened
                 if os.environ.get("TACHO_HOOK") == "debug":
                     raise
                 del e
+                return
+            _call(rows, module)
 
         def exec_module(module):
             if name in BEFORE:

@@ -115,9 +115,9 @@ def _shapes(value):
     return value if isinstance(value, (int, float, str, bool, type(None))) else None
 
 
-def _keywords():
-    """Those of the call of the module whose hook calls this: PyTorch hands them to no global hook."""
-    frame = sys._getframe(3)
+def keywords_of_call(depth):
+    """Those of the call of the module, `depth` frames up, whose hook calls this: PyTorch hands them to no global hook."""
+    frame = sys._getframe(depth)
     return frame.f_locals.get("kwargs", frame.f_locals.get("keywords", {}))
 
 
@@ -191,7 +191,7 @@ class Counts:
         if self.off or not steps.index or self.open is not None:
             return None
         try:
-            keywords = _keywords()
+            keywords = keywords_of_call(3)
             key = (weakref.ref(module), _shapes(arguments), _shapes(keywords) if keywords else ())
             cost = self.known.get(key, False)
         except Exception:  # arguments that have no hash

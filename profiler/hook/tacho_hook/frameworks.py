@@ -9,6 +9,8 @@ file is read by every Python process, so it imports nothing; rules.py does what 
 USED = ("used", None)  # no range: the program uses the framework
 EVALUATION, CHECKPOINT, HOST = ("range", 8), ("range", 7), ("range", 10)  # ranges with a role (library.py)
 CALLBACKS = ("named", 1)  # a range of the host, named after the argument at this place
+WAIT = ("wait", None)  # the step waits for its next batch
+STARTED, STOPPED = ("text", "loader workers started"), ("text", "loader workers stopped")  # ranges of the host with these names
 STEP = ("step", "global_steps")  # the update is complete when this attribute has grown: updates of optimizers are steps no longer
 
 # module -> (name, package, {function or method: what a call of it is}). A framework has one row for each of its modules. Where a program
@@ -50,6 +52,25 @@ FRAMEWORKS = {
 for _package in ("pytorch_lightning", "lightning.pytorch"):
     for _module, _calls in _LIGHTNING.items():
         FRAMEWORKS["%s.%s" % (_package, _module)] = ("Lightning", _package, _calls)
+
+# Loaders and checkpoints of other packages, in the same way: {module: {function or method: what a call of it is}}.
+PACKAGES = {
+    "grain._src.python.data_loader": {"DataLoaderIterator.__next__": WAIT},
+    "tensorflow.python.data.ops.iterator_ops": {"OwnedIterator.__next__": WAIT},
+    "ffcv.loader.epoch_iterator": {"EpochIterator.__next__": WAIT},
+    "nvidia.dali.plugin.pytorch": {"DALIGenericIterator.__next__": WAIT},
+    "torchdata.stateful_dataloader.stateful_dataloader": {
+        "_StatefulMultiProcessingDataLoaderIter.__init__": STARTED,
+        "_StatefulMultiProcessingDataLoaderIter._shutdown_workers": STOPPED,
+    },
+    "orbax.checkpoint.checkpoint_manager": {"CheckpointManager.save": CHECKPOINT},
+    "flax.training.checkpoints": {"save_checkpoint": CHECKPOINT, "save_checkpoint_multiprocess": CHECKPOINT},
+}
+
+# Functions of JAX programs, by the words of their names: jitted ones that only look at a model. One that also has a word of the second
+# row trains.
+EVALUATES = ("eval", "evaluate", "evaluation", "val", "validate", "validation", "test")
+TRAINS = ("train", "update", "grad", "gradient", "gradients", "optimize")
 
 # Scripts without a framework, by the functions that they define: (name, functions that a script of this kind has, what calls are).
 SCRIPTS = (("nanoGPT-style script", ("get_batch", "estimate_loss"), {"get_batch": HOST, "estimate_loss": EVALUATION}),)

@@ -10,16 +10,21 @@ step        from one call of the update to its next one. The update is the first
 jit NAME    the call; on the CPU work, elsewhere what the host does for the device.
 compile     tracing, lowering and compilation: a phase. A function that is compiled again is named with the argument that made it so.
 wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
+evaluation  a jitted function that is named as one (frameworks.py), and the waits that follow it until another one is called: a phase.
+checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays: a phase.
 """
 
 import atexit
 import functools
 import os
+import pickle
 import sys
 import threading
 import weakref
 
-from .library import ROLE_COMPILE, ROLE_HOST, device_profiler, lib, line_of_program, name_of
+from .frameworks import EVALUATES, TRAINS
+from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, around, device_profiler, lib, line_of_program, name_of
+from .phases import Saved, patch_fsync
 from .steps import steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
@@ -34,6 +39,7 @@ class Local(threading.local):
         self.inside = 0
         self.compiling = 0
         self.call = self.name = None  # name: of its compilation
+        self.evaluating = False  # the last jitted function that was called evaluates
 
 
 local = Local()
@@ -160,11 +166,17 @@ class Jitted:
         return self.inner.clear_cache()
 
 
+def evaluates(name):
+    words = name.lower().split("_")
+    return any(word in EVALUATES for word in words) and not any(word in TRAINS for word in words)
+
+
 class Calls:
     """What is known of the calls of one jitted function."""
 
     def __init__(self, name):
         self.name, self.handle = name, name_of("jit %s" % name)
+        self.evaluates = evaluates(name)
         self.count, self.shapes = 0, None
         self.returned = ()  # references to leaves of the last result
 
@@ -177,7 +189,12 @@ class Calls:
         except Exception:  # another version of JAX
             is_update = False
         local.inside, local.call, local.name = 1, (self, arguments, keywords), None
-        push_work(self.handle)
+        # the update is known by what it is given, whatever it is called
+        local.evaluating = self.evaluates and steps.anchor is not None and steps.anchor() is not owner
+        if local.evaluating:
+            lib.push_role(self.handle, ROLE_EVALUATION)
+        else:
+            push_work(self.handle)
         try:
             result = inner(*arguments, **keywords)
         finally:
@@ -254,11 +271,46 @@ def patch_jax(module):
         setattr(module, attribute, outer)
 
     profile.begin()
+    patch_saving()
     replace("jit")
     replace("pmap")
     for attribute in ("block_until_ready", "device_put", "device_get"):
         if hasattr(module, attribute):
             wait_around(module, attribute, attribute, attribute == "device_put")
+
+
+def patch_saving():
+    """JAX has no function that writes a checkpoint of its own: programs use those of NumPy and Python."""
+
+    def begin():
+        local.evaluating = False
+
+    def end(arguments):
+        Saved.step = steps.index
+
+    for function in ("save", "savez", "savez_compressed"):
+        around(sys.modules["numpy"], function, "numpy.%s" % function, ROLE_CHECKPOINT, begin, end)
+    inner, handle = pickle.dump, name_of("pickle.dump")
+
+    @functools.wraps(inner)
+    def dump(tree, *arguments, **keywords):
+        try:
+            leaves = sys.modules["jax"].tree_util.tree_leaves(tree)[:LEAVES]
+            has_arrays = any(hasattr(leaf, "dtype") for leaf in leaves)
+        except Exception:  # what is no tree for JAX
+            has_arrays = False
+        if not has_arrays or local.inside:
+            return inner(tree, *arguments, **keywords)
+        begin()
+        lib.push_role(handle, ROLE_CHECKPOINT)
+        try:
+            return inner(tree, *arguments, **keywords)
+        finally:
+            lib.pop()
+            end(arguments)
+
+    pickle.dump = dump
+    patch_fsync(os)
 
 
 def wait_around(owner, attribute, text, is_copy=False):
@@ -271,7 +323,9 @@ def wait_around(owner, attribute, text, is_copy=False):
             return inner(*arguments, **keywords)
         local.inside = 1
         handle = name_of("%s %s" % (text, line_of_program(LIBRARIES)))
-        if is_copy:
+        if local.evaluating and not is_copy:
+            lib.push_role(handle, ROLE_EVALUATION)
+        elif is_copy:
             lib.push_role(handle, ROLE_HOST)
         else:
             push_work(handle)

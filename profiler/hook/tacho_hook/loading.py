@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader: what a step waits for, and what workers do."""
 
+from .frameworks import STARTED, STOPPED
 from .library import ROLE_COLLATE, ROLE_HOST, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
 from .steps import steps
 
@@ -20,7 +21,7 @@ def patch_loader(module):
 
     around(module._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
     workers = getattr(module, "_MultiProcessingDataLoaderIter", None)
-    for method, text in (("__init__", "loader workers started"), ("_shutdown_workers", "loader workers stopped")):
+    for method, (_, text) in (("__init__", STARTED), ("_shutdown_workers", STOPPED)):
         if hasattr(workers, method):
             around(workers, method, text, ROLE_HOST)
 

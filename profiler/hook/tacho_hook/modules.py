@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 
-from .flops import counts
+from .flops import counts, keywords_of_call
 from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of, sample
 from .steps import LOOKS, steps
 
@@ -15,6 +15,25 @@ ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
 TRIES, CALLS = 7, 64  # of an operator, to measure its cost
 MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
+
+
+def batch_of(arguments):
+    """Samples and tokens that the outermost module is given: rows of its first tensor, and its elements where it is a table of whole
+    numbers. 0: not known."""
+    try:
+        values = arguments or keywords_of_call(3).values()
+        for value in values:
+            if isinstance(value, dict):
+                value = next(iter(value.values()), None)
+            if isinstance(value, (list, tuple)) and value and hasattr(value[0], "shape"):
+                return len(value), 0  # pictures of different sizes
+            shape = getattr(value, "shape", None)
+            if shape:
+                is_table = len(shape) == 2 and not (value.is_floating_point() or value.is_complex())
+                return shape[0], shape[0] * shape[1] if is_table else 0
+    except Exception:  # arguments of another kind
+        pass
+    return 0, 0
 
 
 class Modules:
@@ -73,7 +92,8 @@ class Modules:
             if depth == 1:
                 inside.add(thread())
                 if module.training:
-                    steps.forward = True
+                    if not steps.forward:
+                        steps.fed(*batch_of(arguments))
                     steps.begin()
                 else:
                     role = not grad_enabled()

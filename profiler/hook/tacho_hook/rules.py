@@ -5,8 +5,8 @@ import functools
 import sys
 import types
 
-from .frameworks import FRAMEWORKS, SCRIPTS
-from .library import ROLE_HOST, around, lib, name_of
+from .frameworks import FRAMEWORKS, PACKAGES, SCRIPTS
+from .library import ROLE_HOST, ROLE_INPUT_WAIT, around, lib, name_of
 from .steps import steps
 
 named = set()
@@ -70,7 +70,23 @@ def as_step(owner, attribute, counter, first):
     setattr(owner, attribute, outer)
 
 
-RULES = {"used": call_first, "range": in_range, "named": in_named_range, "step": as_step}
+def as_wait(owner, attribute, _, first):
+    """A batch of another loader; the first one begins the first step."""
+    around(owner, attribute, "%s.%s" % (owner.__name__, attribute), ROLE_INPUT_WAIT, steps.begin)
+
+
+def in_text_range(owner, attribute, text, first):
+    around(owner, attribute, text, ROLE_HOST)
+
+
+RULES = {
+    "used": call_first,
+    "range": in_range,
+    "named": in_named_range,
+    "step": as_step,
+    "wait": as_wait,
+    "text": in_text_range,
+}
 
 
 def apply(module, calls, first):
@@ -85,6 +101,10 @@ def apply(module, calls, first):
 def patch_framework(module):
     name, package, calls = FRAMEWORKS[module.__name__]
     apply(module, calls, lambda: use(name, package))
+
+
+def patch_package(module):
+    apply(module, PACKAGES[module.__name__], lambda: None)
 
 
 def patch_scripts(module):

@@ -61,7 +61,9 @@ class Steps:
         self.anchor = None  # the optimizer whose updates are the steps
         self.accelerator = False
         self.forward = False  # a forward pass since the last backward pass
-        self.micro, self.micro_said = 0, 1  # backward passes after a forward pass since the last update of any optimizer
+        # since the last update of any optimizer: backward passes after a forward pass, and what these were given
+        self.sums = {"micro_steps": 0, "step.samples": 0, "step.tokens": 0}
+        self.said = {"micro_steps": 1}  # what the counters of these names have last
 
     def begin(self):
         """Work has begun: the first step, if none is open yet."""
@@ -81,18 +83,32 @@ class Steps:
         """Are the updates of this optimizer the steps, or will they be?"""
         return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
 
+    def fed(self, samples, tokens):
+        """A forward pass of training has begun, with that batch. Of several ones before a backward pass the first counts."""
+        if not self.forward:
+            self.forward = True
+            self.sums["step.samples"] += samples
+            self.sums["step.tokens"] += tokens
+
     def backward(self):
         """A backward pass has ended. Several ones after one forward pass, one for each loss, are one micro-step."""
-        self.micro += self.forward
+        self.sums["micro_steps"] += self.forward
         self.forward = False
+
+    def say(self):
+        """Counters are written where they change: what they have counts for all following steps."""
+        for name, value in self.sums.items():
+            if value and value != self.said.get(name):
+                self.said[name] = value
+                sample(name, value)
 
     def updated(self, optimizer):
         """An optimizer has made an update."""
         anchor = self.anchor
-        micro, self.micro = self.micro, 0
-        if micro and micro != self.micro_said and self.anchored(optimizer):
-            self.micro_said = micro
-            sample("micro_steps", micro)
+        if anchor is not self._by_hand:  # else the mark of the program ends the step
+            if self.anchored(optimizer):
+                self.say()
+            self.sums = dict.fromkeys(self.sums, 0)
         if anchor is None or anchor() is not optimizer:
             if anchor is not None and anchor() is not None:
                 return
@@ -103,6 +119,8 @@ class Steps:
         """The program says that an update is complete: updates of optimizers are steps no longer. A step that such an update
         has just begun goes on."""
         by_optimizer = self.anchor is not None and self.anchor is not self._by_hand
+        self.say()
+        self.sums = dict.fromkeys(self.sums, 0)
         self.anchor = self._by_hand
         if not (by_optimizer and self.open):
             self._next()

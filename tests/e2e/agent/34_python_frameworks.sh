@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# Frameworks around PyTorch by the hook's table: their names, phases, callbacks and steps. Substitutes have the functions that the table
-# names, in the modules in which transformers 5, DeepSpeed, torchtitan 0.3 and timm 1.0 have them; tests/frameworks has frameworks themselves.
+# Frameworks around PyTorch by the hook's table: their names, phases, callbacks and steps; other packages' loaders and checkpoints. Substitutes
+# have the functions that the tables name, in the modules in which transformers 5, DeepSpeed, torchtitan 0.3, timm 1.0, ffcv and Orbax have
+# them; tests/frameworks has frameworks themselves.
 set -u
 [ -z "$SAN" ] || { echo "sanitizers are not loaded into python"; exit 77; }
 command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
@@ -104,6 +105,37 @@ for i in create_loader(range(20)):
     if i % 5 == 4: saver.save_checkpoint(i)
     if i == 7: saver.save_recovery(i)
 PYTHON
+# loaders and checkpoints of other packages, which may be imported before PyTorch
+mkdir -p substitute/ffcv/loader substitute/orbax/checkpoint
+touch substitute/ffcv/__init__.py substitute/ffcv/loader/__init__.py substitute/orbax/__init__.py substitute/orbax/checkpoint/__init__.py
+cat > substitute/ffcv/loader/epoch_iterator.py << 'PYTHON'
+import time
+class EpochIterator:
+    def __init__(self, count): self.left = count
+    def __iter__(self): return self
+    def __next__(self):
+        if not self.left: raise StopIteration
+        time.sleep(0.003)
+        self.left -= 1
+        return self.left
+PYTHON
+cat > substitute/orbax/checkpoint/checkpoint_manager.py << 'PYTHON'
+import time
+class CheckpointManager:
+    def save(self, step, tree): time.sleep(0.01)
+PYTHON
+cat > feeds.py << 'PYTHON'
+from ffcv.loader.epoch_iterator import EpochIterator
+from orbax.checkpoint.checkpoint_manager import CheckpointManager
+import torch
+net, optimizer, manager = torch.nn.Module(), torch.optim.SGD(), CheckpointManager()
+for i in EpochIterator(20):
+    net(i)
+    torch.autograd.backward(None)
+    optimizer.step()
+    if i % 5 == 4: manager.save(i, None)
+PYTHON
+echo 'from ffcv.loader.epoch_iterator import EpochIterator; list(EpochIterator(3))' > alone.py
 echo 'from transformers.trainer import Trainer; Trainer().train(20)' > trainer.py
 cat > engine.py << 'PYTHON'
 import torch
@@ -131,7 +163,7 @@ for i in range(20):
     optimizer.step()
 PYTHON
 export PYTHONPATH=$TMPDIR/substitute
-for program in trainer.py engine.py nano.py vision.py "-m torchtitan.train"; do
+for program in trainer.py engine.py nano.py vision.py feeds.py alone.py "-m torchtitan.train"; do
     name=$(basename "${program#-m torch}" .py)
     # shellcheck disable=SC2086 # an option and a module
     TACHO_HOOK=debug "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" -- python3 $program > "$name.out" 2> "$name.err" < /dev/null ||
@@ -155,9 +187,15 @@ is titan.train Validator.validate 4
 is vision 'framework timm 1.0.31' 1
 is vision CheckpointSaver.save_checkpoint 4
 is vision CheckpointSaver.save_recovery 1
+is feeds EpochIterator.__next__ 21 # the last one ends the epoch
+is feeds CheckpointManager.save 4
+[ ! -s alone.ranges ] || wrong "a program without a framework has ranges: $(cat alone.ranges)"
 python3 - << 'PYTHON' || wrong "reports"
 import json
-trainer, engine, nano, titan, vision = (json.load(open(name + ".json")) for name in ("trainer", "engine", "nano", "titan.train", "vision"))
+names = ("trainer", "engine", "nano", "titan.train", "vision", "feeds")
+trainer, engine, nano, titan, vision, feeds = (json.load(open(name + ".json")) for name in names)
+assert 2.9 <= feeds["dataloader"]["wait_ms_per_step"] < 30, feeds["dataloader"]
+assert {p["name"]: p["count"] for p in feeds["phases"]} == {"checkpoint": 4}, feeds["phases"]
 assert [r["run"]["around"] for r in (titan, vision)] == ["torchtitan 0.3.0", "timm 1.0.31"], (titan["run"], vision["run"])
 assert [r["steps"]["count"] for r in (titan, vision)] == [20, 20], (titan["steps"], vision["steps"])
 evaluations, checkpoints = ({p["name"]: p for p in r["phases"]}[kind] for r, kind in ((titan, "evaluation"), (vision, "checkpoint")))
