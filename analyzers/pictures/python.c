@@ -203,9 +203,11 @@ static bool is_program(const char *label)
 }
 
 /* Is the file of a framework whose operators compute? Time there is the model's, recorded or not:
- * between the ranges of the hook, and of modules that it leaves out. */
+ * between the ranges of the hook, and of modules that it leaves out. Logging is not. */
 static bool is_framework(const char *label)
 {
+    if (strstr(label, "/torch/utils/tensorboard/"))
+        return false;
     static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/"};
     const char *packages = strstr(label, "-packages");
     for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)

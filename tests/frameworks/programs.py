@@ -406,6 +406,36 @@ def transforms(workers):
         optimizer.zero_grad()
 
 
+class Slow(torch.utils.data.Dataset):
+    """Rows that take 50 us each."""
+
+    def __len__(self):
+        return 64 * 10
+
+    def __getitem__(self, index):
+        time.sleep(0.00005)
+        return torch.full((64,), float(index)), index % 10
+
+
+def validates(_):
+    """A loop that evaluates every tenth step on a data set of its own, whose rows take longer than the model."""
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    held = torch.utils.data.DataLoader(Slow(), batch_size=64)
+    for i in range(60):
+        x, y = batch()
+        with timed("step"):
+            functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if i % 10 == 5:
+            net.eval()
+            with timed("evaluation"), torch.no_grad():
+                for x, y in held:
+                    functional.cross_entropy(net(x), y)
+            net.train()
+
+
 class Numbers(torch.utils.data.Dataset):
     def __len__(self):
         return 64 * 8

@@ -415,6 +415,16 @@ def test_lines_of_loader_workers():
     assert stall and any("Pictures.slow_crop (programs.py:" in text for text in stall["evidence"]), run.report["findings"]
 
 
+def test_batches_of_an_evaluation_are_a_part_of_it():
+    """The data set of the evaluation takes longer than the model: it is no input of the steps."""
+    run = Run("programs.py", "validates")
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["evaluation"])
+    assert 0.75 * want <= phases["evaluation"]["wall_ms"] <= 1.05 * want, (want, phases)
+    ids = [f["id"] for f in run.report["findings"]]
+    assert "INPUT_STALL" not in ids and "EVALUATION" in ids, run.report["findings"]
+
+
 def test_lines_without_asking():
     """Nobody has to ask for lines: of a loop of Python that nothing marks, and of a data set that is read on the step's thread."""
     run = Run("programs.py", "lines")

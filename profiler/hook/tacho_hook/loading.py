@@ -1,25 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader: what a step waits for, and what workers do."""
 
+import functools
+
 from .frameworks import STARTED, STOPPED
-from .library import ROLE_COLLATE, ROLE_HOST, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
+from .library import ROLE_COLLATE, ROLE_EVALUATION, ROLE_HOST, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
+from .modules import modules
 from .steps import steps
 
 
 def patch_loader(module):
-    depth = [0]
+    """The wait for a batch. While the model that is trained is in evaluation, the batch is one of the evaluation."""
+    kind, depth, handle = module._BaseDataLoaderIter, [0], name_of("DataLoader.__next__")
+    inner, push_role, pop = kind.__next__, lib.push_role, lib.pop
 
-    def leave(arguments):
-        queue = arguments[0].__dict__.get("_data_queue")
-        if queue is not None:
-            if not depth[0]:
-                depth[0] = lib.counter(b"queue_depth")
-            try:
-                lib.sample(depth[0], float(queue.qsize()))
-            except (NotImplementedError, OSError):
-                pass
+    @functools.wraps(inner)
+    def outer(iterator, *arguments):
+        steps.begin()
+        push_role(handle, ROLE_EVALUATION if modules.evaluating() else ROLE_INPUT_WAIT)
+        try:
+            return inner(iterator, *arguments)
+        finally:
+            pop()
+            queue = iterator.__dict__.get("_data_queue")
+            if queue is not None:
+                if not depth[0]:
+                    depth[0] = lib.counter(b"queue_depth")
+                try:
+                    lib.sample(depth[0], float(queue.qsize()))
+                except (NotImplementedError, OSError):
+                    pass
 
-    around(module._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
+    kind.__next__ = outer
     workers = getattr(module, "_MultiProcessingDataLoaderIter", None)
     for method, (_, text) in (("__init__", STARTED), ("_shutdown_workers", STOPPED)):
         if hasattr(workers, method):

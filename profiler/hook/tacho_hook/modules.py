@@ -14,6 +14,7 @@ BUDGET = 0.004  # of a step, for the ranges of modules
 ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
 TRIES, CALLS = 7, 64  # of an operator, to measure its cost
+WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")  # around a module that programs call themselves
 MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
 
 
@@ -55,6 +56,8 @@ class Modules:
         self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
         self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
         self.closed = None  # that module, while it runs
+        self.root = lambda: None  # reference to the outermost module that was trained last
+        self.root_id = 0
         self.stale = []  # modules with such a hook that could not be taken away at once
 
     def handle(self, module, depth):
@@ -92,6 +95,8 @@ class Modules:
             if depth == 1:
                 inside.add(thread())
                 if module.training:
+                    if self.root_id != id(module):
+                        self.root_id, self.root = id(module), weakref.ref(module)
                     if not steps.forward:
                         steps.fed(*batch_of(arguments))
                     steps.begin()
@@ -166,6 +171,13 @@ class Modules:
                 raise
 
         kind._call_impl = kind.__call__ = call
+
+    def evaluating(self):
+        """Is the module that was trained last in evaluation now, or the one that it is a replica of?"""
+        root = self.root()
+        if root is None or not root.training:
+            return root is not None
+        return type(root).__name__ in WRAPPERS and not getattr(getattr(root, "module", None), "training", True)
 
     def take_out(self):
         for table, key, _ in self.hooks:
