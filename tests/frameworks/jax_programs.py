@@ -141,6 +141,37 @@ def keeps():
             time.sleep(0.005)
 
 
+def flax(folder):
+    """Flax, Optax and Orbax: one jitted update of a state, and checkpoints in the background."""
+    import optax
+    import orbax.checkpoint
+    from flax import linen
+    from flax.training import train_state
+
+    class Net(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(10)(linen.relu(linen.Dense(512)(x)))
+
+    net = Net()
+    weights = net.init(jax.random.PRNGKey(0), batch()[0])
+    state = train_state.TrainState.create(apply_fn=net.apply, params=weights, tx=optax.adam(1e-3))
+
+    @jax.jit
+    def train_step(state, x, y):
+        loss, gradients = jax.value_and_grad(lambda w: jnp.mean((state.apply_fn(w, x) - y) ** 2))(state.params)
+        return state.apply_gradients(grads=gradients), loss
+
+    manager = orbax.checkpoint.CheckpointManager(os.path.abspath(os.path.join(folder, "flax")))
+    for i in range(60):
+        state, loss = train_step(state, *batch())
+        if i % 20 == 19:
+            with timed("save"):
+                manager.save(i, args=orbax.checkpoint.args.StandardSave(state.params))
+    manager.wait_until_finished()
+    jax.block_until_ready(loss)
+
+
 def objects():
     """A jitted function stays what it is: protocol, attributes, methods, decorators, copies, transformations, errors."""
     weights = parameters()

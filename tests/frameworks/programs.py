@@ -589,9 +589,12 @@ def sharded(how):
     dist.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (2,))
     net = nn.Sequential(nn.Linear(64, 1024), *(nn.Sequential(nn.Linear(1024, 1024), nn.ReLU()) for _ in range(4)), nn.Linear(1024, 10))
-    for block in net:
+    for block in net if how != "first version" else ():
         fully_shard(block, mesh=mesh, reshard_after_forward=how != "keep")
-    fully_shard(net, mesh=mesh)
+    if how == "first version":
+        net = torch.distributed.fsdp.FullyShardedDataParallel(net, device_id=torch.device("cpu"))
+    else:
+        fully_shard(net, mesh=mesh)
     optimizer = torch.optim.SGD(net.parameters(), 1e-3)
     for i in range(40):
         keeps = how == "keep" or (how == "both" and i % 2 == 1)
@@ -654,8 +657,8 @@ def accelerated(folder):
 
 
 def evaluates(folder):
-    """Lightning with a validation loop, a callback and checkpoints."""
-    import pytorch_lightning as lit
+    """Lightning with a validation loop, a callback and checkpoints; of the package that is named, which are two."""
+    lit = importlib.import_module(sys.argv[3] if len(sys.argv) > 3 else "pytorch_lightning")
 
     class Net(lit.LightningModule):
         def __init__(self):
@@ -686,6 +689,58 @@ def evaluates(folder):
     loader = torch.utils.data.DataLoader(rows, batch_size=64)
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
     lit.Trainer(max_epochs=2, accelerator="cpu", default_root_dir=folder, callbacks=[Slow()], **quiet).fit(Net(), loader, loader)
+
+
+def engine(folder):
+    """DeepSpeed on the CPU, which accumulates two micro-steps, and one checkpoint."""
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed
+
+    deepspeed.init_distributed("gloo")
+    net = model(256)
+    settings = {"train_micro_batch_size_per_gpu": 32, "gradient_accumulation_steps": 2, "steps_per_print": 1000}
+    deep = deepspeed.initialize(model=net, optimizer=torch.optim.SGD(net.parameters(), 1e-3), config=settings)[0]
+    for _ in range(40):
+        x, y = batch(32)
+        deep.backward(functional.cross_entropy(deep(x), y))
+        deep.step()
+    with timed("save"):
+        deep.save_checkpoint(folder)
+    rank = torch.distributed.get_rank()
+    torch.distributed.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
+class Photos(torch.utils.data.Dataset):
+    transform = None
+
+    def __len__(self):
+        return 8 * 20
+
+    def __getitem__(self, index):
+        from PIL import Image
+
+        return self.transform(Image.new("RGB", (80, 80), (index, 0, 0))), index % 10
+
+
+def vision(folder):
+    """timm with its loader, its transforms and its checkpoints."""
+    import timm
+    import timm.data
+    import timm.utils
+
+    net = timm.create_model("mobilenetv3_small_050", num_classes=10)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    loader = timm.data.create_loader(Photos(), (3, 64, 64), 8, is_training=True, use_prefetcher=False, num_workers=0)
+    saver = timm.utils.CheckpointSaver(net, optimizer, checkpoint_dir=folder, recovery_dir=folder)
+    for i, (x, y) in enumerate(loader):
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if i % 10 == 9:
+            with timed("save"):
+                saver.save_checkpoint(i, metric=float(i))
 
 
 def get_batch(split):

@@ -75,6 +75,11 @@ class Run:
         rows = self.file.execute("SELECT x.dur / 1e6 FROM slice x JOIN string s ON s.id = x.name WHERE s.text = ? ORDER BY x.start", (name,))
         return [row[0] for row in rows if row[0] is not None]
 
+    def names(self, pattern):
+        """Those of ranges that are like a pattern of SQL."""
+        query = "SELECT DISTINCT s.text FROM slice x JOIN string s ON s.id = x.name WHERE s.text LIKE ?"
+        return [row[0] for row in self.file.execute(query, (pattern,))]
+
     def same(self, name, truth, allowed=0.1, least_ms=0.15):
         """As many ranges of that name as the program timed, and the median within the allowed part."""
         got, want = self.ranges(name), self.truth[truth]
@@ -527,11 +532,40 @@ def test_frameworks_are_named():
     assert len(calls) == 40 and sum(calls) >= sum(run.truth["callback"]), (len(calls), sum(calls))
     run = Run("programs.py", "script")
     assert run.report["run"]["around"] == "nanoGPT-style script", run.report["run"]
+    run = Run("programs.py", "sharded", "first version", ranks=2)
+    assert run.report["run"]["around"].startswith("FSDP ") and run.names("all_gather% (parameters)"), run.report["run"]
     phases = {phase["name"]: phase for phase in run.report["phases"]}
     want = sum(run.truth["estimate_loss"])
     assert abs(phases["evaluation"]["wall_ms"] - want) <= 0.15 * want + 2, (want, phases)
     got = run.ranges("get_batch")
     assert abs(statistics.median(got) - statistics.median(run.truth["get_batch"])) <= 0.2, "get_batch"
+
+
+def test_the_other_package_of_lightning():
+    run = Run("programs.py", "evaluates", "FOLDER", "lightning.pytorch", needs=("lightning",))
+    assert run.report["run"]["around"].startswith("Lightning ") and len(run.ranges("callbacks on_train_batch_end")) == 40, run.report["run"]
+
+
+def test_deepspeed_itself():
+    """Two ranks: a step has two micro-steps, and ends when the engine has counted an update."""
+    run = Run("programs.py", "engine", "FOLDER", ranks=2, needs=("deepspeed",))
+    assert run.report["run"]["around"].startswith("DeepSpeed "), run.report["run"]
+    assert run.report["steps"]["count"] in (38, 39, 40), run.report["steps"]
+    assert run.report["steps"]["micro_steps"] == 2 and run.report["steps"]["samples_per_step"] == 64, run.report["steps"]
+    assert len(run.ranges("DeepSpeedEngine.save_checkpoint")) == 2, run.names("DeepSpeed%")
+
+
+def test_timm_itself():
+    run = Run("programs.py", "vision", "FOLDER", needs=("timm", "torchvision"))
+    assert run.report["run"]["around"].startswith("timm ") and run.report["steps"]["count"] in (19, 20), run.report["run"]
+    run.same("CheckpointSaver.save_checkpoint", "save", 0.15, 0.5)
+
+
+def test_flax_optax_and_orbax_themselves():
+    run = Run("jax_programs.py", "flax", "FOLDER", framework="jax", needs=("flax", "optax", "orbax"))
+    assert run.report["steps"]["count"] in (58, 59), run.report["steps"]
+    run.same("CheckpointManager.save", "save", 0.15, 1)
+    assert "checkpoint" in [phase["name"] for phase in run.report["phases"]], run.report["phases"]
 
 
 def test_operators_without_flops_are_listed():

@@ -63,7 +63,10 @@ PACKAGES = {
         "_StatefulMultiProcessingDataLoaderIter.__init__": STARTED,
         "_StatefulMultiProcessingDataLoaderIter._shutdown_workers": STOPPED,
     },
-    "orbax.checkpoint.checkpoint_manager": {"CheckpointManager.save": CHECKPOINT},
+    "orbax.checkpoint.checkpoint_manager": {
+        "CheckpointManager.save": CHECKPOINT,
+        "CheckpointManager.wait_until_finished": CHECKPOINT,
+    },
     "flax.training.checkpoints": {"save_checkpoint": CHECKPOINT, "save_checkpoint_multiprocess": CHECKPOINT},
 }
 
