@@ -12,6 +12,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/pictures/python.h"
 
 #define IMBALANCE  1.2 /* of all-to-all, max / mean */
 #define EDITS_MOST 8   /* stragglers that one edit names */
@@ -53,12 +54,42 @@ static const char *where_to_look(enum an_step_stage stage)
     return places[stage];
 }
 
+/* The line of Python with most host time on that rank, where frames were recorded: "sleep_a_while
+ * (train.py:31), in 45 % of its step"; NULL: it is not known. */
+static const char *line_of_rank(struct an_context *context, int64_t rank)
+{
+    struct an_python_line line;
+    double pct = 0;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        if (lane->process == AN_NONE || context->trace->process[lane->process].rank != rank)
+            continue;
+        if (an_python_line_of_lane(context, k, &line, &pct) != 1)
+            return NULL;
+        const char *slash = strrchr(line.file, '/'), *file = slash ? slash + 1 : line.file;
+        return an_finding_text(context, "%.80s (%.80s:%" PRId64 "), in %.0f %% of its step",
+                               line.function, file, line.line, pct);
+    }
+    return NULL;
+}
+
+/* Where to look for the delay: the line of Python in time of the host, else by the stage. */
+static const char *place_words(struct an_context *context, const struct an_frontier *frontier)
+{
+    const char *line = NULL;
+    if (frontier->stage == AN_STAGE_HOST || frontier->stage == AN_STAGE_OTHER)
+        line = line_of_rank(context, frontier->rank);
+    if (line)
+        return line;
+    return where_to_look(frontier->stage);
+}
+
 static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
 {
     const struct an_frontier *frontier = &ranks->frontier;
     return an_finding_text(
         context, "make %s of rank %" PRId64 " as short as on the others: look at %s",
-        stage_words(frontier->stage), frontier->rank, where_to_look(frontier->stage));
+        stage_words(frontier->stage), frontier->rank, place_words(context, frontier));
 }
 
 /* The edit that makes the stragglers as fast as their peers. Of two ranks the verdicts do not say
@@ -182,7 +213,7 @@ static void straggler_texts(struct an_context *context, const struct an_ranks *r
             "find out why %s of rank %" PRId64 " is %s longer than on the others: look at %s%s",
             stage_words(frontier->stage), straggler->rank,
             an_time_words(context->arena, frontier->delay_ms.value, 3),
-            where_to_look(frontier->stage), imitates);
+            place_words(context, frontier), imitates);
     else
         finding->action = an_finding_text(
             context,

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "analyzers/budget/budget.h"
+#include "analyzers/pictures/python.h"
 
+#define LOOKS_LEAST 10 /* at one line of one thread */
 #define LINES_MOST 200
 #define DEPTH_MOST 1024 /* frames of a stack that are followed */
 
@@ -121,24 +123,32 @@ static int spans_of_step(struct an_context *context, const struct an_step *step,
     return 0;
 }
 
-static int count_steps(struct looks *looks)
+/* Counts the looks at the thread of a lane; `spans` and `rows` are memory for it. */
+static int count_lane(struct looks *looks, const struct an_lane *lane, struct an_class_spans *spans,
+                      struct rows *rows)
 {
     struct an_context *context = looks->context;
+    if (lane->track == AN_NONE)
+        return 0;
+    int rc = rows_of_lane(context->trace, lane, rows);
+    for (size_t k = lane->first; k < an_lane_end(lane) && rc == 0; k++) {
+        if (!an_step_detailed(&context->step[k]))
+            continue;
+        rc = spans_of_step(context, &context->step[k], spans);
+        if (rc == 0)
+            count_in_step(looks, rows, spans);
+    }
+    return rc;
+}
+
+/* Counts the looks at the threads of some lanes. */
+static int count_steps(struct looks *looks, size_t first, size_t count)
+{
     struct an_class_spans spans = {0};
     struct rows rows = {0};
     int rc = 0;
-    for (size_t i = 0; i < context->lane_count && rc == 0; i++) {
-        const struct an_lane *lane = &context->lane[i];
-        rc = lane->track == AN_NONE ? 0 : rows_of_lane(context->trace, lane, &rows);
-        for (size_t k = lane->first; k < an_lane_end(lane) && rc == 0 && lane->track != AN_NONE;
-             k++) {
-            if (!an_step_detailed(&context->step[k]))
-                continue;
-            rc = spans_of_step(context, &context->step[k], &spans);
-            if (rc == 0)
-                count_in_step(looks, &rows, &spans);
-        }
-    }
+    for (size_t i = first; i < first + count && rc == 0; i++)
+        rc = count_lane(looks, &looks->context->lane[i], &spans, &rows);
     free(spans.at);
     free(rows.at);
     return rc;
@@ -381,6 +391,56 @@ static int make_lines(struct an_context *context, const struct counts *counts, i
     return rc;
 }
 
+/* ---- one thread ------------------------------------------------------------------------------ */
+
+/* The name of the line with most looks that are plain, AN_NONE: too few. */
+static uint32_t most_plain(const struct an_trace *trace, struct sums *sums,
+                           const struct counts *counts)
+{
+    uint32_t most = AN_NONE;
+    for (uint32_t i = 0; i < trace->stack.count; i++)
+        if (counts->all[i])
+            add_stack(trace, sums, i, counts, false);
+    for (uint32_t i = 0; i < trace->string_count; i++)
+        if (sums->line[i].plain >= LOOKS_LEAST &&
+            (most == AN_NONE || sums->line[i].plain > sums->line[most].plain))
+            most = i;
+    return most;
+}
+
+int an_python_line_of_lane(struct an_context *context, size_t lane, struct an_python_line *line,
+                           double *pct)
+{
+    const struct an_trace *trace = context->trace;
+    size_t stacks = trace->stack.count, names = trace->string_count + 1;
+    if (!trace->python.count || !stacks || context->lane[lane].device != AN_NONE)
+        return 0;
+    struct looks looks = {.context = context};
+    int64_t *column = calloc(5 * stacks, sizeof *column), all = 0;
+    struct sums sums = {.line = calloc(names, sizeof *sums.line),
+                        .seen = calloc(names, sizeof *sums.seen),
+                        .kind = calloc(names, sizeof *sums.kind)};
+    int rc = column && sums.line && sums.seen && sums.kind ? 0 : TACHO_ENOMEM;
+    if (rc == 0) {
+        looks.steps = (struct counts){column, column + stacks, column + 2 * stacks,
+                                      column + 3 * stacks, column + 4 * stacks};
+        rc = count_steps(&looks, lane, 1);
+    }
+    for (int i = 0; i < 3; i++)
+        all += looks.state[0][i];
+    uint32_t most = rc == 0 ? most_plain(trace, &sums, &looks.steps) : AN_NONE;
+    if (most != AN_NONE && take_apart(context, an_trace_name(trace, most), &sums.line[most])) {
+        *line = sums.line[most];
+        *pct = 100.0 * (double)line->plain / (double)all;
+        rc = 1;
+    }
+    free(column);
+    free(sums.line);
+    free(sums.seen);
+    free(sums.kind);
+    return rc;
+}
+
 /* ---- the analyzer ---------------------------------------------------------------------------- */
 
 static struct an_python_states states(const int64_t state[3], int64_t all)
@@ -462,7 +522,7 @@ static int python_run(struct an_context *context)
     for (size_t i = 0; i < sizeof column / sizeof *column; i++)
         if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))
             return TACHO_ENOMEM;
-    int rc = count_steps(&looks);
+    int rc = count_steps(&looks, 0, context->lane_count);
     if (rc)
         return rc;
     count_others(&looks);

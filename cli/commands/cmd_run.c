@@ -68,8 +68,7 @@ static const struct cli_option options[] = {
         "unwind", 0, CLI_CHOICE, unwind, "tables|frames",
         "unwind call stacks by unwind tables or frame pointers (cheaper); implies --stacks"),
     CLI_NUMBER_ROW("python-hz", 0, CLI_INT, python_hz, "N",
-                   "looks per second at the lines that Python executes (49; with --stacks as often; "
-                   "0: none)",
+                   "looks per second at the lines that Python executes (99; 0: none)",
                    0, 10000),
     CLI_NUMBER_ROW("overhead", 0, CLI_NUMBER, overhead, "P",
                    "share of steps not recorded, to measure the recording overhead (0.05)", 0, 0.5),

@@ -31,7 +31,7 @@
 #define COL_DEFAULT_SYNC_NS   5000000000ll /* --sync-interval */
 #define COL_DEFAULT_SAMPLE_MS 100
 #define COL_DEFAULT_STACKS_HZ 99 /* not in step with what runs every 10 ms */
-#define COL_DEFAULT_PYTHON_HZ 49 /* nor with what runs every 20 ms */
+#define COL_DEFAULT_PYTHON_HZ 99
 #define COL_DEFAULT_PAUSE     0.05
 #define COL_SUFFIX            ".tacho"
 #define COL_LIVE_SUFFIX       ".tacho.live"

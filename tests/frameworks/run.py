@@ -179,6 +179,8 @@ def test_a_rank_that_sleeps_before_forward():
     assert run.report["communication"]["overlap_pct"] is None, run.report["communication"]["overlap_pct"]
     advice = json.dumps([finding.get("action") for finding in run.report["findings"]])
     assert "overlap the gradients" not in advice, advice
+    late = next((f for f in run.report["findings"] if f["id"] in ("STRAGGLER", "SLOW_STAGE")), None)
+    assert late and "ranks (programs.py:%d)" % line_of("time.sleep(0.06)") in late["action"], run.report["findings"]
 
 
 def finding(report, name):
