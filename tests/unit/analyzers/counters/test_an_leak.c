@@ -144,6 +144,35 @@ static void test_figures(void **state)
     fx_close(f);
 }
 
+/* What the hook found to grow in that process is said, and what to do about it. */
+static void test_what_grows(void **state)
+{
+    static const char *const marks[] = {
+        "growing list kept of main (train.py:9): 1 a step, 5.9 MiB each",
+        "growing graph total of main (train.py:7): 12 nodes a step", NULL};
+    static const char *const actions[] = {"kept of main (train.py:9): 1 a step, 5.9 MiB each: keep "
+                                          "numbers",
+                                          "loss.detach()", "each step"};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fx_open(f);
+        fill(f, "rss_anon", STEPS, linear, 1);
+        if (marks[i])
+            fx_slice(f, f->thread, 60950, 60960, marks[i], FX_NONE);
+        const struct an_result *result = fx_analyze(f);
+        const struct an_finding *leak = NULL;
+        for (size_t k = 0; k < result->finding_count; k++)
+            if (!strcmp(result->findings[k].id, "LEAK"))
+                leak = &result->findings[k];
+        assert_non_null(leak);
+        if (!strstr(leak->action, actions[i]))
+            fail_msg("\"%s\" does not say \"%s\"", leak->action, actions[i]);
+        assert_int_equal(!strncmp(leak->evidence[0], "what grows: ", 12), marks[i] != NULL);
+        fx_close(f);
+    }
+}
+
 /* What the program counts itself is judged too. */
 static void test_tracked(void **state)
 {
@@ -186,7 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),     cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_figures),    cmocka_unit_test(test_tracked),
-        cmocka_unit_test(test_not_judged),
+        cmocka_unit_test(test_not_judged), cmocka_unit_test(test_what_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -298,6 +298,87 @@ static void test_reductions(void **state)
     fx_close(f);
 }
 
+/* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, or ones
+ * that PyTorch calls for a purpose of its own. */
+static void test_small_collectives(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t bytes;
+        bool found;
+    } call[] = {{"all_reduce train.py:42", 4, true},
+                {"barrier train.py:43 in mesh_dp", 0, true},
+                {"all_reduce train.py:42", 1 << 20, false},
+                {"all_reduce (norm of the gradient)", 4, false}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t k = 0; k < sizeof call / sizeof *call; k++) {
+        struct shape shape = {0};
+        struct store_detail comm = fx_empty();
+        fx_open(f);
+        int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+        int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+        comm.schema = "tacho.comm";
+        comm.collective = "all_reduce";
+        comm.ranks = 2;
+        comm.bytes = call[k].bytes;
+        for (int i = 0; i < STEPS; i++) {
+            int64_t at = i * 100 * MS;
+            fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+            add(f, &shape, track, at + MS, 5 * MS, call[k].name, fx_intern(f, &comm));
+            add(f, &shape, track, at + 10 * MS, 7 * MS, call[k].name, fx_intern(f, &comm));
+            add(f, &shape, track, at + 20 * MS, 79 * MS, "Linear", work);
+        }
+        const struct an_finding *found = finding(fx_analyze(f), "SMALL_COLLECTIVE");
+        assert_int_equal(found != NULL, call[k].found);
+        if (found) {
+            says(found->claim, call[k].name);
+            says(found->claim, "12.0 % of them");
+            says(found->evidence[1], "2 a step, 6 ms each");
+        }
+        fx_close(f);
+    }
+}
+
+/* Anomaly detection at all looks, or at one of four: a profiler of some steps is no fault. */
+static void test_switches_for_debugging(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (int off = 0; off < 2; off++) {
+        struct shape shape = {0};
+        fx_open(f);
+        int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+        int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+        int64_t counter = fx_track(f, f->process, "counter", "debugging anomaly detection", "");
+        static const struct {
+            const char *name;
+            double value;
+        } counters[] = {{"host.operators_forward", 100},
+                        {"host.operators_backward", 200},
+                        {"host.anomaly_forward_us", 50},
+                        {"host.anomaly_backward_us", 25}};
+        for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+            fx_counter(f, fx_track(f, f->process, "counter", counters[i].name, ""), 10 * MS,
+                       counters[i].value);
+        for (int i = 0; i < STEPS; i++) {
+            fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, 64, false);
+            add(f, &shape, track, i * 100 * MS + MS, 98 * MS, "Linear", work);
+            fx_counter(f, counter, i * 100 * MS + 99 * MS, off && i % 4 ? 0 : 1);
+        }
+        const struct an_result *result = fx_analyze(f);
+        const struct an_finding *found = finding(result, "DEBUG_MODE");
+        assert_int_equal(found != NULL, !off);
+        if (found) {
+            assert_ptr_equal(found, result->findings); /* before what has a gain */
+            says(found->action, "set_detect_anomaly(False)");
+            says(found->evidence[0], "on at 100 % of the looks");
+            says(found->evidence[1], "300 operators make 10.0 % of the step at least");
+        }
+        fx_close(f);
+    }
+}
+
 /* 24 steps of 100 ms; the other ranges of DistributedDataParallel take what is said of each. */
 static void test_what_replicas_do(void **state)
 {
@@ -362,6 +443,8 @@ static void test_compilations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_workers_are_started_again),
+                                       cmocka_unit_test(test_small_collectives),
+                                       cmocka_unit_test(test_switches_for_debugging),
                                        cmocka_unit_test(test_calls_of_operators),
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),

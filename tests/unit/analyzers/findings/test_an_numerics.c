@@ -185,6 +185,31 @@ static void updates_that_are_skipped(void **state)
     }
 }
 
+/* After a scale was found, one update in ten is skipped, or one in fifty, which is usual. */
+static void updates_that_are_skipped_now_and_then(void **state)
+{
+    (void)state;
+    for (int every = 10; every <= 50; every += 40) {
+        struct run run;
+        int skipped = 0;
+        open_run(&run);
+        for (int i = 0; i < STEPS; i++) {
+            skipped += i < 5 || (i >= 16 && i % every == 0);
+            count(&run, run.scale, i, 1024);
+            count(&run, run.overflows, i, skipped);
+        }
+        const struct an_result *result = fx_analyze(&run.fixture);
+        const struct an_finding *found = NULL;
+        for (size_t i = 0; i < result->finding_count; i++)
+            if (!strcmp(result->findings[i].id, "SKIPPED_UPDATES"))
+                found = &result->findings[i];
+        assert_int_equal(found != NULL, every == 10);
+        if (found)
+            assert_non_null(strstr(found->claim, "6 of 64 updates were skipped (9 %)"));
+        fx_close(&run.fixture);
+    }
+}
+
 static void gradients_that_vanish(void **state)
 {
     (void)state;
@@ -211,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_loss_that_rises),
         cmocka_unit_test(a_loss_that_is_not_finite),
         cmocka_unit_test(updates_that_are_skipped),
+        cmocka_unit_test(updates_that_are_skipped_now_and_then),
         cmocka_unit_test(gradients_that_vanish),
         cmocka_unit_test(a_loss_that_never_gets_better),
     };

@@ -158,13 +158,90 @@ static void test_code_of_a_framework(void **state)
     fx_close(f);
 }
 
+/* A data set on the step's thread (4 of 10 ms wait for its batch, 3 looks), and in a worker that the
+ * program forked, which mostly sleeps in it. What lies around the loader there is no line of the
+ * worker; lines at which every look slept count for the loader and are not listed. */
+static void test_lines_of_a_loader(void **state)
+{
+    static const char *const in_line[] = {
+        "<module> (/data/me/train.py:20)",
+        "_BaseDataLoaderIter.__next__ (/v/site-packages/torch/utils/data/dataloader.py:708)",
+        "_MapDatasetFetcher.fetch (/v/site-packages/torch/utils/data/_utils/fetch.py:52)",
+        "Photos.__getitem__ (/data/me/photos.py:7)",
+        "open (/v/lib/python3.12/site-packages/PIL/Image.py:3)"};
+    static const char *const forked[] = {
+        "<module> (/data/me/train.py:20)",
+        "_worker_loop (/v/site-packages/torch/utils/data/_utils/worker.py:309)",
+        "_MapDatasetFetcher.fetch (/v/site-packages/torch/utils/data/_utils/fetch.py:52)",
+        "Photos.__getitem__ (/data/me/photos.py:9)"};
+    static const char *const waits[] = {
+        "<module> (/data/me/train.py:20)",
+        "_worker_loop (/v/site-packages/torch/utils/data/_utils/worker.py:280)"};
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    for (int with_worker = 0; with_worker < 2; with_worker++) {
+        open_looks(&looks);
+        int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000),
+                stack = stack_of(f, in_line, 5), inside = stack_of(f, forked, 4),
+                outside = stack_of(f, waits, 2);
+        struct store_process worker = {.rank = FX_NONE,
+                                       .pid = 101,
+                                       .parent_pid = 100,
+                                       .start = FX_BASE,
+                                       .end = FX_NONE,
+                                       .host = "host",
+                                       .device = "cpu",
+                                       .program = "python3",
+                                       .ended = "exit"};
+        FX(store_process_add(f->s, &worker));
+        struct store_track asleep = {.process = worker.id,
+                                     .tid = 101,
+                                     .kind = "python",
+                                     .name = "python",
+                                     .unit = "asleep"};
+        FX(store_track_add(f->s, &asleep));
+        for (int i = 0; i < 20; i++) {
+            int64_t start = 10 * MS * i;
+            fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+            fx_slice(f, f->thread, start, start + 4 * MS, "DataLoader.__next__",
+                     fx_kind(f, "input_wait"));
+            fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+            for (int k = 0; k < 3 && !with_worker; k++)
+                look(&looks, 0, start + (k + 1) * MS, stack);
+            for (int k = 0; k < 3 && with_worker; k++) {
+                struct store_sample sample = {.track = asleep.id,
+                                              .time = FX_BASE + start + k * MS,
+                                              .stack = k ? inside : outside};
+                FX(store_sample_add(f->s, &sample));
+            }
+            look(&looks, 0, start + 5 * MS, looks.train);
+        }
+        const struct an_result *result = fx_analyze(f);
+        const struct an_finding *stall = NULL;
+        for (size_t i = 0; i < result->finding_count; i++)
+            if (!strcmp(result->findings[i].id, "INPUT_STALL"))
+                stall = &result->findings[i];
+        assert_non_null(stall);
+        const char *words = NULL;
+        for (int i = 0; i < 5 && stall->evidence[i]; i++)
+            if (strstr(stall->evidence[i], "make a batch"))
+                words = stall->evidence[i];
+        assert_non_null(words);
+        assert_non_null(strstr(words, with_worker ? "Photos.__getitem__ (photos.py:9) 100 %"
+                                                  : "Photos.__getitem__ (photos.py:7) 100 %"));
+        assert_int_equal(result->python.worker_count, 0);
+        fx_close(f);
+    }
+}
+
 static void test_absent(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
     fx_step(f, f->process, f->thread, 0, 0, 1000, 8, false);
-    assert_non_null(strstr(fx_analyze(f)->python.reason, "--stacks"));
+    assert_non_null(strstr(fx_analyze(f)->python.reason, "--python-hz"));
     fx_close(f);
     fx_open(f);
     FX(store_run_set(f->s, "python", "not sampled: this version of Python is newer"));
@@ -178,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_steps),
         cmocka_unit_test(test_code_of_a_framework),
+        cmocka_unit_test(test_lines_of_a_loader),
         cmocka_unit_test(test_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,35 @@ static void test_varying_sizes(void **state)
     fx_close(f);
 }
 
+/* The hook of PyTorch writes what a step is given where it changes: before the end of the first step,
+ * and of the sixth one. A step that says it itself keeps it. */
+static void test_counters_of_the_hook(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t samples = fx_track(f, f->process, "counter", "step.samples", ""),
+            micro_steps = fx_track(f, f->process, "counter", "micro_steps", "");
+    for (int i = 0; i < 10; i++)
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 1000, FX_NONE, false);
+    fx_counter(f, micro_steps, 980, 4);
+    fx_counter(f, samples, 990, 32);
+    fx_counter(f, samples, 5990, 64);
+    const struct an_steps *s = &fx_analyze(f)->steps;
+    assert_int_equal(s->counted, 8);
+    assert_int_equal(s->micro_steps, 4);
+    assert_near(s->samples_per_step.value, (4 * 32 + 4 * 64) / 8.0, 0);
+    assert_near(s->samples_per_s.value, (4 * 32 + 4 * 64) / 8000e-9, 1);
+    assert_false(s->tokens_per_step.valid);
+    fx_close(f);
+    fx_open(f);
+    for (int i = 0; i < 10; i++)
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 1000, 40, false);
+    fx_counter(f, fx_track(f, f->process, "counter", "step.samples", ""), 990, 32);
+    assert_near(fx_analyze(f)->steps.samples_per_step.value, 10, 0);
+    fx_close(f);
+}
+
 static void test_outlier_is_listed_and_counted(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -426,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marked_steps),
         cmocka_unit_test(test_varying_sizes),
+        cmocka_unit_test(test_counters_of_the_hook),
         cmocka_unit_test(test_outlier_is_listed_and_counted),
         cmocka_unit_test(test_few_steps),
         cmocka_unit_test(test_compiling_steps),
