@@ -391,6 +391,7 @@ static int host_late(struct an_findings_list *findings, double span)
     an_finding_evidence(finding, an_class_share_text(context, &share, "device idle, host busy"));
     an_finding_evidence(finding, doing);
     launch_evidence(context, finding, calls_pct);
+    an_finding_own_lines(context, finding);
     if (launching)
         launch_bound(context, finding);
     else

@@ -11,7 +11,7 @@
 
 #define LOOKS_LEAST     20 /* at one function, before anything is said about it */
 #define LINES_NAMED     3
-#define FETCH_LEAST_PCT 5.0 /* of the looks at lines that make batches */
+#define FETCH_LEAST_PCT 5.0 /* of the looks: less is no line to begin with */
 
 /* The lines of one function of the program, added up. */
 struct function {
@@ -215,6 +215,24 @@ void an_finding_fetch_lines(struct an_context *context, struct an_finding *findi
     if (*names)
         an_finding_note(context, finding, "lines of the program that make a batch: %s of that time",
                         names);
+}
+
+/* ---- the host of a device -------------------------------------------------------------------- */
+
+void an_finding_own_lines(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_python *python = &context->result->python;
+    const char *names = "";
+    for (size_t i = 0; !python->reason && i < python->line_count && i < LINES_NAMED; i++) {
+        const struct an_python_line *line = &python->line[i];
+        if (!line->program || !(line->own_pct.value >= FETCH_LEAST_PCT))
+            break; /* the largest ones come first */
+        names = an_finding_text(context, "%s%s%.80s (%.80s:%" PRId64 ") %.0f %%", names,
+                                *names ? ", " : "", line->function, file_name(line->file),
+                                line->line, line->own_pct.value);
+    }
+    if (*names)
+        an_finding_note(context, finding, "lines of the program that the host is in: %s", names);
 }
 
 /* ---- time that no range covers --------------------------------------------------------------- */

@@ -181,6 +181,8 @@ void an_finding_lines(struct an_context *context, struct an_finding *finding);
 /* Adds the functions of the program that took most of the time in which a loader of PyTorch made
  * batches. */
 void an_finding_fetch_lines(struct an_context *context, struct an_finding *finding);
+/* Adds the lines of the program in which the threads of the steps were most often. */
+void an_finding_own_lines(struct an_context *context, struct an_finding *finding);
 int an_findings_ddp(struct an_findings_list *findings);   /* reductions that are not needed */
 int an_findings_fsdp(struct an_findings_list *findings);  /* parameters that are gathered */
 int an_findings_waits(struct an_findings_list *findings); /* values read from a device */
