@@ -438,7 +438,8 @@ static double named_or_wait_ns(const struct an_context *context, const struct an
     *wait_ns = 0;
     for (size_t i = an_slice_seek(trace, track, step->host_start);
          i < an_track_end(track) && trace->slice.start[i] < step->host_end; i++) {
-        if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < step->host_start)
+        if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < step->host_start ||
+            an_slice_in_phase(trace, i)) /* a loader of an evaluation */
             continue;
         const char *name = an_trace_name(trace, trace->slice.name[i]);
         bool starts = !strcmp(name, STARTED);

@@ -218,7 +218,12 @@ static bool is_framework(const char *label)
 {
     if (strstr(label, "/torch/utils/tensorboard/"))
         return false;
-    static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/"};
+    static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/",
+                                          /* loops around PyTorch and JAX, and their models */
+                                          "/transformers/trainer", "/transformers/model",
+                                          "/accelerate/", "/pytorch_lightning/", "/lightning/",
+                                          "/lightning_fabric/", "/deepspeed/", "/torchtitan/",
+                                          "/flax/", "/optax/"};
     const char *packages = strstr(label, "-packages");
     for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)
         if (!strncmp(packages + strlen("-packages"), package[i], strlen(package[i])))

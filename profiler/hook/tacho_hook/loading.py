@@ -10,7 +10,8 @@ from .steps import steps
 
 
 def patch_loader(module):
-    """The wait for a batch. While the model that is trained is in evaluation, the batch is one of the evaluation."""
+    """The wait for a batch, the start and the end of workers. While the model that is trained is in evaluation, they are the
+    evaluation's."""
     kind, depth, handle = module._BaseDataLoaderIter, [0], name_of("DataLoader.__next__")
     inner, push_role, pop = kind.__next__, lib.push_role, lib.pop
 
@@ -35,7 +36,21 @@ def patch_loader(module):
     workers = getattr(module, "_MultiProcessingDataLoaderIter", None)
     for method, (_, text) in (("__init__", STARTED), ("_shutdown_workers", STOPPED)):
         if hasattr(workers, method):
-            around(workers, method, text, ROLE_HOST)
+            _workers_around(workers, method, name_of(text))
+
+
+def _workers_around(kind, method, handle):
+    inner, push_role, pop = getattr(kind, method), lib.push_role, lib.pop
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        push_role(handle, ROLE_EVALUATION if modules.evaluating() else ROLE_HOST)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            pop()
+
+    setattr(kind, method, outer)
 
 
 def patch_fetch(module):
