@@ -7,6 +7,7 @@
  * above 0 is another one of the same frame.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #define AGAIN       "recompile "
 #define BREAK       "graph break "
 #define NAMED       3
+#define RECOMPILED  4 /* times: fewer do not show how much they vary */
 #define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
 #define NEXT        16    /* ranges in which the phase begins */
 #define BREAKS_MOST 64
@@ -32,6 +34,7 @@ struct names {
     struct named at[BREAKS_MOST];
     size_t count;
     int64_t times, ns;
+    double squares; /* of each one's ns */
 };
 
 static void add(struct names *names, const char *name, int64_t ns)
@@ -41,6 +44,7 @@ static void add(struct names *names, const char *name, int64_t ns)
         at++;
     names->times++;
     names->ns = an_time_add(names->ns, ns);
+    names->squares += (double)ns * (double)ns;
     if (at == BREAKS_MOST)
         return;
     names->count += at == names->count;
@@ -180,6 +184,31 @@ static double run_ns(const struct an_context *context)
     return sum;
 }
 
+/* The gain for a run of this length: recompilations vary, and so do the steps. 95 %, as of other
+ * phases; of few ones only the bound is known. */
+static void recompile_gain(const struct an_context *context, const struct names *again, double run,
+                           struct an_finding *finding)
+{
+    const struct an_steps *steps = &context->result->steps;
+    double count = (double)again->times, mean = (double)again->ns / count,
+           rest = run - (double)again->ns;
+    if (count < RECOMPILED || !(rest > 0) || !steps->sd_ms.valid)
+        return;
+    double variance = fmax(0, again->squares / count - mean * mean) * count / (count - 1),
+           of_phase = sqrt(variance / count) / mean,
+           of_steps = steps->sd_ms.value * 1e6 * sqrt((double)steps->counted) / rest;
+    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps),
+           ratio = (double)again->ns / rest;
+    if (!isfinite(half) || half >= 1)
+        return;
+    finding->gain = (struct an_gain){.low = an_num(100 * ratio * (1 - half)),
+                                     .expected = an_num(100 * ratio),
+                                     .high = an_num(100 * ratio * (1 + half))};
+    finding->method = "for a run of this length: run / (run - recompilations) - 1; 95 % by the "
+                      "spread of recompilations and steps";
+    finding->bound = false;
+}
+
 static void recompilations(struct an_findings_list *findings, const struct names *again)
 {
     struct an_context *context = findings->context;
@@ -209,6 +238,7 @@ static void recompilations(struct an_findings_list *findings, const struct names
                        "a recompilation happens once for each shape: a longer "
                        "run has a smaller share of them");
     finding->method = "ceiling for a run of this length: run / (run - recompilations) - 1";
+    recompile_gain(context, again, run, finding);
     finding->verify = an_command_rerun(context, "shapes that stay the same");
     finding->wrong_when = "the run that counts is much longer and meets no more shapes";
 }

@@ -12,6 +12,9 @@
 #define LOOKS_LEAST     20 /* at one function, before anything is said about it */
 #define LINES_NAMED     3
 #define FETCH_LEAST_PCT 5.0 /* of the looks: less is no line to begin with */
+#define CLAIMED_LEAST   0.2 /* of the step: less is a bound, which is worth measuring */
+#define UNKNOWN_PART    0.015 /* of the step: clocks, caches and what follows the function */
+#define Z90             1.645
 
 /* The lines of one function of the program, added up. */
 struct function {
@@ -93,6 +96,37 @@ static void say_where(struct an_context *context, struct an_finding *finding,
                     an_percent((double)function->asleep, (double)function->plain));
 }
 
+/* The gain of a function that takes much of the step, without its time: its part of the looks in
+ * host and unattributed time, times that time, which the ranges around it bound exactly. 90 %, by
+ * the number of looks (Agresti and Coull's variance), the spread of that time over the steps, and
+ * what else a step is shorter or longer by when it does less. False: other ranks share the step, or
+ * it is too little to claim more than a bound. */
+static bool line_gain(struct an_context *context, const struct function *function,
+                      struct an_finding *finding)
+{
+    const struct an_python *python = &context->result->python;
+    struct an_class_share host, rest;
+    if (context->lane_count != 1 || python->plain < LOOKS_LEAST ||
+        an_class_share(context, AN_CLASS_HOST, &host) ||
+        an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
+        return false;
+    double looks = (double)python->plain, part = (double)function->plain / looks,
+           all = (host.mean + rest.mean) / 100, share = part * all;
+    double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
+           of_steps = Z90 / 196 * part * sqrt(host.half * host.half + rest.half * rest.half);
+    double half = sqrt(of_looks * of_looks + of_steps * of_steps + UNKNOWN_PART * UNKNOWN_PART);
+    if (share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 || share >= 0.99)
+        return false;
+    double high = fmin(share + half, 0.99), low = share - half;
+    finding->gain = (struct an_gain){.low = an_num(100 * low / (1 - low)),
+                                     .expected = an_num(100 * share / (1 - share)),
+                                     .high = an_num(100 * high / (1 - high))};
+    finding->method = "step / (step - that time) - 1; that time: host and unattributed time of the "
+                      "budget x the function's part of the looks in it; 90 % by looks and steps";
+    finding->bound = false;
+    return true;
+}
+
 static const char *action_of(struct an_context *context, const struct function *function)
 {
     if (2 * function->asleep > function->plain)
@@ -134,11 +168,12 @@ bool an_finding_of_line(struct an_findings_list *findings)
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - that time) - 1";
     finding->bound = true;
+    line_gain(context, &function, finding);
     finding->action = action_of(context, &function);
     finding->verify =
         an_command_rerun(context, an_finding_text(context, "%.80s shorter", function.name));
-    finding->wrong_when = "another thread needs the time of that line as well, such as that of the "
-                          "operators that it starts";
+    finding->wrong_when = "it cannot leave the step, takes a core from it elsewhere, or another "
+                          "thread needs that time as well";
     return true;
 }
 

@@ -16,9 +16,9 @@
 #define LINES_MOST 200
 #define DEPTH_MOST 1024 /* frames of a stack that are followed */
 
-/* Looks at each stack: in all, in host or unattributed time, and of these while it did not wait for
- * a core, which is nothing that the line does, and while it slept; and those at which a loader may
- * have made a batch. */
+/* Looks at each stack: in all, in host or unattributed time; of these, where no other finding speaks
+ * of that time, while it did not wait for a core, which is nothing that the line does, and while it
+ * slept; and those at which a loader may have made a batch. */
 struct counts {
     int64_t *all, *host, *plain, *asleep, *fetch;
 };
@@ -26,6 +26,7 @@ struct counts {
 struct looks {
     struct an_context *context;
     struct counts steps, workers;
+    int64_t plain; /* in host or unattributed time, while it did not wait for a core */
     int64_t worker_looks;
     int64_t state[2][3]; /* of all looks in steps, of those in unattributed time: by state */
 };
@@ -38,15 +39,37 @@ static int state_of(const struct an_track *track)
     return strcmp(track->unit, "runnable") ? 2 : 1;
 }
 
-static void count_look(struct looks *looks, size_t i, enum an_class class)
+/* Is a thread at that time in a range of the host of which a finding of its own speaks? */
+static bool has_finding(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
-    const struct an_python_looks *python = &looks->context->trace->python;
-    int state = state_of(&looks->context->trace->track[python->track[i]]);
-    bool is_host = class == AN_CLASS_HOST || class == AN_CLASS_UNATTRIBUTED;
+    static const char *const name[] = {"gc.collect ", "loader workers ",
+                                       "unused parameters looked for"};
+    size_t after = an_slice_seek(trace, track, an_time_add(time, 1));
+    uint32_t at = after > track->slice_first ? (uint32_t)(after - 1) : AN_NONE;
+    for (int depth = 0; at != AN_NONE && depth < AN_DEPTH_MAX; depth++) {
+        const char *text = an_trace_name(trace, trace->slice.name[at]);
+        for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+            if (!strncmp(text, name[i], strlen(name[i])) && an_slice_end(trace, at) > time)
+                return true;
+        at = trace->slice.parent[at];
+    }
+    return false;
+}
+
+/* `track`: of the thread that was looked at, NULL: it runs no steps. */
+static void count_look(struct looks *looks, size_t i, enum an_class class,
+                       const struct an_track *track)
+{
+    const struct an_trace *trace = looks->context->trace;
+    const struct an_python_looks *python = &trace->python;
+    int state = state_of(&trace->track[python->track[i]]);
+    bool is_host = class == AN_CLASS_HOST || class == AN_CLASS_UNATTRIBUTED,
+         is_open = is_host && !(track && has_finding(trace, track, python->time[i]));
     looks->steps.all[python->stack[i]]++;
     looks->steps.host[python->stack[i]] += is_host;
-    looks->steps.plain[python->stack[i]] += is_host && state != 1;
-    looks->steps.asleep[python->stack[i]] += is_host && state == 2;
+    looks->plain += is_host && state != 1;
+    looks->steps.plain[python->stack[i]] += is_open && state != 1;
+    looks->steps.asleep[python->stack[i]] += is_open && state == 2;
     looks->steps.fetch[python->stack[i]] += class == AN_CLASS_INPUT;
     looks->state[0][state]++;
     if (class == AN_CLASS_UNATTRIBUTED)
@@ -95,7 +118,7 @@ static int rows_of_lane(const struct an_trace *trace, const struct an_lane *lane
 
 /* Counts the looks in the pieces of one step. */
 static void count_in_step(struct looks *looks, const struct rows *rows,
-                          const struct an_class_spans *spans)
+                          const struct an_class_spans *spans, const struct an_track *track)
 {
     size_t low = 0, high = rows->count;
     if (!spans->count)
@@ -105,7 +128,7 @@ static void count_in_step(struct looks *looks, const struct rows *rows,
         if (rows->at[i].time >= spans->at[k].span.end)
             k++;
         else if (rows->at[i++].time >= spans->at[k].span.start)
-            count_look(looks, rows->at[i - 1].look, spans->at[k].class);
+            count_look(looks, rows->at[i - 1].look, spans->at[k].class, track);
     }
 }
 
@@ -136,7 +159,7 @@ static int count_lane(struct looks *looks, const struct an_lane *lane, struct an
             continue;
         rc = spans_of_step(context, &context->step[k], spans);
         if (rc == 0)
-            count_in_step(looks, rows, spans);
+            count_in_step(looks, rows, spans, &context->trace->track[lane->track]);
     }
     return rc;
 }
@@ -172,7 +195,7 @@ static void count_others(struct looks *looks)
         if (at == AN_NONE || !is_main(trace, &trace->track[at]))
             continue;
         if (!looks->context->lane_count) {
-            count_look(looks, i, AN_CLASS_COMPUTE);
+            count_look(looks, i, AN_CLASS_COMPUTE, NULL);
             continue;
         }
         if (an_own_lane(looks->context, trace->track[at].process) != AN_NONE)
@@ -491,6 +514,7 @@ static int fill(struct looks *looks)
         all += looks->state[0][i];
     for (size_t i = 0; i < context->trace->stack.count; i++)
         workers += looks->workers.all[i];
+    python->plain = looks->plain;
     const char *how = an_trace_key(context->trace, "python");
     python->how = an_arena_text(context->arena, how ? how : "sampled: frames of Python");
     python->window = context->lane_count ? an_window_text(context) : "the whole run";

@@ -131,6 +131,40 @@ static void test_lines_of_steps(void **state)
     assert_non_null(finding);
     assert_non_null(strstr(finding->claim, "load (data (1).py:7)"));
     assert_non_null(strstr(finding->action, "waits"));
+    /* 4 of 10 ms, by every look there: steps without them take 6 ms */
+    assert_true(fabs(finding->gain.expected.value - 100 * 4 / 6.0) < 1e-6);
+    assert_true(finding->gain.low.value > 45 && finding->gain.low.value < 66);
+    assert_true(finding->gain.high.value > 67 && finding->gain.high.value < 90);
+    assert_false(finding->gain.ceiling);
+    fx_close(f);
+}
+
+/* A collection of garbage in the program's line has a finding of its own: the line has the rest. */
+static void test_time_of_another_finding(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 30; i++) {
+        int64_t start = 10 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+        fx_slice(f, f->thread, start, start + 3 * MS, "gc.collect 2", fx_kind(f, "host"));
+        fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+        for (int k = 0; k < 4; k++) /* three in the collection, one after it */
+            look(&looks, 0, start + k * MS + MS / 2, looks.load);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_python_line *load = line_of(&result->python, "load");
+    assert_int_equal(load->host, load->own);
+    assert_int_equal(4 * load->plain, load->own);
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST")) {
+            assert_non_null(strstr(result->findings[i].claim, "25.0 % of the step"));
+            assert_true(result->findings[i].gain.ceiling); /* a tenth of the step, by the looks */
+        }
+    assert_string_equal(result->findings[0].id, "GARBAGE");
     fx_close(f);
 }
 
@@ -255,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_steps),
         cmocka_unit_test(test_code_of_a_framework),
+        cmocka_unit_test(test_time_of_another_finding),
         cmocka_unit_test(test_lines_of_a_loader),
         cmocka_unit_test(test_absent),
     };
