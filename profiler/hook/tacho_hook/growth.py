@@ -54,14 +54,14 @@ def frames():
 
 def variables(frame):
     """Names and values. Before Python 3.13 those of a function are a copy that lives as long as the frame, and so would what is in
-    it: it is emptied again. Under a debugger the copy is the debugger's."""
+    it: it is emptied again, unless the program has asked for it too (locals()). Under a debugger it is the debugger's."""
     if not frame.f_code.co_flags & OPTIMIZED:
         return list(frame.f_globals.items())
     if sys.gettrace() is not None or sys.getprofile() is not None:
         return []
     held = frame.f_locals
     items = list(held.items())
-    if type(held) is dict:
+    if type(held) is dict and sys.getrefcount(held) <= 3:  # the frame, `held`, and the argument here
         held.clear()
     return items
 
