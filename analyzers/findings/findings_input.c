@@ -443,10 +443,16 @@ static double named_or_wait_ns(const struct an_context *context, const struct an
             continue;
         const char *name = an_trace_name(trace, trace->slice.name[i]);
         bool starts = !strcmp(name, STARTED);
-        if (starts || !strcmp(name, STOPPED))
-            sum += (double)trace->slice.dur[i];
-        else if (an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT)
-            *wait_ns += (double)trace->slice.dur[i];
+        uint32_t around = trace->slice.parent[i];
+        double ns = (double)trace->slice.dur[i];
+        if (starts || !strcmp(name, STOPPED)) {
+            sum += ns; /* a loader stops its workers while it is asked for one batch more */
+            if (around != AN_NONE && an_slice_role(trace, around) == AN_ROLE_INPUT_WAIT &&
+                an_slice_open_at(trace, around, i))
+                *wait_ns -= ns;
+        } else if (an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT) {
+            *wait_ns += ns;
+        }
         started = started || starts;
     }
     restarts->count += started;

@@ -458,7 +458,9 @@ def epochs(how):
             functional.cross_entropy(net(x), y).backward()
             optimizer.step()
             optimizer.zero_grad()
+            ended = time.perf_counter()
             x, y = next(batches, (None, None))
+        truth.setdefault("end", []).append(1e3 * (time.perf_counter() - ended))
         truth.setdefault("epoch", []).append(1e3 * (time.perf_counter() - begin))
 
 
