@@ -287,8 +287,8 @@ static size_t place_of(const struct an_findings_list *findings, const char *id)
 }
 
 /* A habit of DistributedDataParallel, of FSDP or of the program can be switched off, and is a part
- * of all exposed communication: it goes before the finding about all of it, unless the rest of that is more than
- * twice as long. */
+ * of all exposed communication: it goes before the finding about all of it, unless the rest of that
+ * is more than twice as long. */
 static void habit_before_all(struct an_findings_list *findings)
 {
     size_t all = place_of(findings, "EXPOSED_COMM");

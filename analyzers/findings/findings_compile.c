@@ -17,7 +17,7 @@
 #define AGAIN       "recompile "
 #define BREAK       "graph break "
 #define NAMED       3
-#define RECOMPILED  4 /* times: fewer do not show how much they vary */
+#define RECOMPILED  4     /* times: fewer do not show how much they vary */
 #define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
 #define NEXT        16    /* ranges in which the phase begins */
 #define BREAKS_MOST 64

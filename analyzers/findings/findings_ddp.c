@@ -23,7 +23,8 @@
 #define FEW_BESIDE  0.5 /* of the reductions' time, beside backward */
 #define MANY        16  /* buckets */
 #define SMALL_BYTES (256 << 10)
-#define FEW_BYTES   (64 << 10) /* of a collective: its time is that of a message, not of its bytes */
+#define FEW_BYTES   (64 << 10) /* of a collective: its time is that of a message, not of its bytes \
+                                */
 #define NAMED       3
 #define PLACES_MOST 16
 
@@ -271,8 +272,7 @@ static void small_collectives(struct an_findings_list *findings, double *values)
         const struct an_lane *lane = &context->lane[step->lane];
         int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
         if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
-            values[count++] =
-                an_percent((double)small_calls(context, step, &places), (double)ns);
+            values[count++] = an_percent((double)small_calls(context, step, &places), (double)ns);
     }
     struct an_class_share share = an_share_of_values(values, count);
     if (!places.count || !an_class_share_matters(&share) || an_comm_mostly_waits(context))
@@ -286,12 +286,12 @@ static void small_collectives(struct an_findings_list *findings, double *values)
                         an_trace_name(context->trace, places.at[0].name), share.mean));
     an_finding_evidence(finding, an_class_share_text(context, &share, "such collectives"));
     for (size_t i = 0; i < places.count && i < NAMED; i++)
-        an_finding_note(
-            context, finding, "%.120s: %.3g a step, %s each",
-            an_trace_name(context->trace, places.at[i].name),
-            (double)places.at[i].count / (double)count,
-            an_time_words(context->arena,
-                          (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
+        an_finding_note(context, finding, "%.120s: %.3g a step, %s each",
+                        an_trace_name(context->trace, places.at[i].name),
+                        (double)places.at[i].count / (double)count,
+                        an_time_words(context->arena,
+                                      (double)places.at[i].ns / (double)places.at[i].count / 1e6,
+                                      3));
     finding->action = "reduce what is only logged every N steps, several values in one tensor, or "
                       "with async_op=True and a wait in the next step; take barriers out of the "
                       "step";

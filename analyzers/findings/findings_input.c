@@ -497,8 +497,9 @@ static bool restarted(struct an_findings_list *findings)
                         restarts.count,
                         an_time_words(context->arena, lost / (double)restarts.count / 1e6, 3),
                         share));
-    an_finding_note(context, finding, "%s of it are the start and the end of workers, %s the wait "
-                                      "for the first batch",
+    an_finding_note(context, finding,
+                    "%s of it are the start and the end of workers, %s the wait "
+                    "for the first batch",
                     an_time_words(context->arena, restarts.ns / 1e6, 3),
                     an_time_words(context->arena, restarts.wait_ns / 1e6, 3));
     an_finding_note(context, finding, "one in %.3g steps (%s)",

@@ -11,8 +11,8 @@
 
 #define LOOKS_LEAST     20 /* at one function, before anything is said about it */
 #define LINES_NAMED     3
-#define FETCH_LEAST_PCT 5.0 /* of the looks: less is no line to begin with */
-#define CLAIMED_LEAST   0.2 /* of the step: less is a bound, which is worth measuring */
+#define FETCH_LEAST_PCT 5.0   /* of the looks: less is no line to begin with */
+#define CLAIMED_LEAST   0.2   /* of the step: less is a bound, which is worth measuring */
 #define UNKNOWN_PART    0.015 /* of the step: clocks, caches and what follows the function */
 #define Z90             1.645
 

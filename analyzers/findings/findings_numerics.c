@@ -33,7 +33,7 @@
 #define SEARCH          16   /* updates in which a first scale is looked for */
 #define SKIPPED_SHARE   0.05 /* of the later updates */
 #define SKIPPED_LEAST   3
-#define UNDERFLOW_SHARE 0.9  /* of a layer's gradients */
+#define UNDERFLOW_SHARE 0.9 /* of a layer's gradients */
 #define MARK            "nonfinite: "
 
 /* A counter of the program, sample by sample, with the step of each. */

@@ -202,8 +202,7 @@ static const struct {
 } around_settings[] = {
     {"HF Trainer", "INPUT_STALL",
      "TrainingArguments(dataloader_num_workers=..., dataloader_prefetch_factor=...)"},
-    {"HF Trainer", "WORKERS_RESTARTED",
-     "TrainingArguments(dataloader_persistent_workers=True)"},
+    {"HF Trainer", "WORKERS_RESTARTED", "TrainingArguments(dataloader_persistent_workers=True)"},
     {"HF Trainer", "SYNC_ITEM", "TrainingArguments(logging_steps=...)"},
     {"HF Trainer", "CHECKPOINT", "TrainingArguments(save_steps=...)"},
     {"HF Trainer", "EVALUATION", "TrainingArguments(eval_steps=...)"},

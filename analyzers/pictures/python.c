@@ -13,12 +13,12 @@
 #include "analyzers/pictures/python.h"
 
 #define LOOKS_LEAST 10 /* at one line of one thread */
-#define LINES_MOST 200
-#define DEPTH_MOST 1024 /* frames of a stack that are followed */
+#define LINES_MOST  200
+#define DEPTH_MOST  1024 /* frames of a stack that are followed */
 
-/* Looks at each stack: in all, in host or unattributed time; of these, where no other finding speaks
- * of that time, while it did not wait for a core, which is nothing that the line does, and while it
- * slept; and those at which a loader may have made a batch. */
+/* Looks at each stack: in all, in host or unattributed time; of these, where no other finding
+ * speaks of that time, while it did not wait for a core, which is nothing that the line does, and
+ * while it slept; and those at which a loader may have made a batch. */
 struct counts {
     int64_t *all, *host, *plain, *asleep, *fetch;
 };
@@ -241,12 +241,11 @@ static bool is_framework(const char *label)
 {
     if (strstr(label, "/torch/utils/tensorboard/"))
         return false;
-    static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/",
-                                          /* loops around PyTorch and JAX, and their models */
-                                          "/transformers/trainer", "/transformers/model",
-                                          "/accelerate/", "/pytorch_lightning/", "/lightning/",
-                                          "/lightning_fabric/", "/deepspeed/", "/torchtitan/",
-                                          "/flax/", "/optax/"};
+    static const char *const package[] = {
+        "/torch/", "/jax/", "/jaxlib/", "/tacho_hook/",
+        /* loops around PyTorch and JAX, and their models */
+        "/transformers/trainer", "/transformers/model", "/accelerate/", "/pytorch_lightning/",
+        "/lightning/", "/lightning_fabric/", "/deepspeed/", "/torchtitan/", "/flax/", "/optax/"};
     const char *packages = strstr(label, "-packages");
     for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)
         if (!strncmp(packages + strlen("-packages"), package[i], strlen(package[i])))
@@ -544,9 +543,9 @@ static int python_run(struct an_context *context)
         absent(context, reason_of(context));
         return 0;
     }
-    int64_t **column[] = {&looks.steps.all,     &looks.steps.host,     &looks.steps.plain,
-                          &looks.steps.asleep,  &looks.steps.fetch,    &looks.workers.all,
-                          &looks.workers.host,  &looks.workers.plain,  &looks.workers.asleep,
+    int64_t **column[] = {&looks.steps.all,    &looks.steps.host,    &looks.steps.plain,
+                          &looks.steps.asleep, &looks.steps.fetch,   &looks.workers.all,
+                          &looks.workers.host, &looks.workers.plain, &looks.workers.asleep,
                           &looks.workers.fetch};
     for (size_t i = 0; i < sizeof column / sizeof *column; i++)
         if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))

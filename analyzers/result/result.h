@@ -661,7 +661,7 @@ struct an_python {
     struct an_python_states all, unattributed; /* unattributed: of that class of the step budget */
     int64_t plain; /* looks in host and unattributed time at which the thread did not wait for a
                       core, whatever code it was in */
-    const struct an_python_line *line;         /* by own, then self, largest first */
+    const struct an_python_line *line; /* by own, then self, largest first */
     size_t line_count;
     struct an_count worker_looks;        /* at processes that run no steps: workers of loaders */
     const struct an_python_line *worker; /* their lines, of looks in which they did not sleep */

@@ -508,7 +508,8 @@ static void count_steps(struct an_context *context)
         steps->micro_steps = hooked_micro_steps(context->trace);
 }
 
-/* The counter of a process in which the hook of PyTorch says what its steps are given; NULL: none. */
+/* The counter of a process in which the hook of PyTorch says what its steps are given; NULL: none.
+ */
 static const struct an_track *hooked_counter(const struct an_trace *trace, uint32_t process,
                                              const char *name)
 {

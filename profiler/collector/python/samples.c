@@ -15,8 +15,8 @@
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/python/look.h"
 
-#define SCAN_NS    100000000  /* between two looks for new processes */
-#define LATER      5          /* times as long apart, where nobody asked, once the run is not new */
+#define SCAN_NS    100000000 /* between two looks for new processes */
+#define LATER      5         /* times as long apart, where nobody asked, once the run is not new */
 #define NEW_NS     10000000000
 #define REST       199        /* times as long as a look took the thread rests: 0.5 % of a core */
 #define REST_ASKED 39         /* 2.5 % of a core */

@@ -180,8 +180,8 @@ static void test_advice_fits_the_machine(void **state)
     fx_close(f);
 }
 
-/* Every eighth step starts workers in 20 ms and waits 40 ms for the first batch, all steps wait 1 ms.
- * Three restarts of 20 + 40 - 1 ms in the 22 steps that count; one alone is none. */
+/* Every eighth step starts workers in 20 ms and waits 40 ms for the first batch, all steps wait 1
+ * ms. Three restarts of 20 + 40 - 1 ms in the 22 steps that count; one alone is none. */
 static void test_workers_are_started_again(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -298,8 +298,8 @@ static void test_reductions(void **state)
     fx_close(f);
 }
 
-/* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, or ones
- * that PyTorch calls for a purpose of its own. */
+/* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, or
+ * ones that PyTorch calls for a purpose of its own. */
 static void test_small_collectives(void **state)
 {
     static const struct {

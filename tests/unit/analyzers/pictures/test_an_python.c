@@ -192,9 +192,9 @@ static void test_code_of_a_framework(void **state)
     fx_close(f);
 }
 
-/* A data set on the step's thread (4 of 10 ms wait for its batch, 3 looks), and in a worker that the
- * program forked, which mostly sleeps in it. What lies around the loader there is no line of the
- * worker; lines at which every look slept count for the loader and are not listed. */
+/* A data set on the step's thread (4 of 10 ms wait for its batch, 3 looks), and in a worker that
+ * the program forked, which mostly sleeps in it. What lies around the loader there is no line of
+ * the worker; lines at which every look slept count for the loader and are not listed. */
 static void test_lines_of_a_loader(void **state)
 {
     static const char *const in_line[] = {
@@ -229,11 +229,8 @@ static void test_lines_of_a_loader(void **state)
                                        .program = "python3",
                                        .ended = "exit"};
         FX(store_process_add(f->s, &worker));
-        struct store_track asleep = {.process = worker.id,
-                                     .tid = 101,
-                                     .kind = "python",
-                                     .name = "python",
-                                     .unit = "asleep"};
+        struct store_track asleep = {
+            .process = worker.id, .tid = 101, .kind = "python", .name = "python", .unit = "asleep"};
         FX(store_track_add(f->s, &asleep));
         for (int i = 0; i < 20; i++) {
             int64_t start = 10 * MS * i;

@@ -65,8 +65,8 @@ static void test_varying_sizes(void **state)
     fx_close(f);
 }
 
-/* The hook of PyTorch writes what a step is given where it changes: before the end of the first step,
- * and of the sixth one. A step that says it itself keeps it. */
+/* The hook of PyTorch writes what a step is given where it changes: before the end of the first
+ * step, and of the sixth one. A step that says it itself keeps it. */
 static void test_counters_of_the_hook(void **state)
 {
     struct fixture fx, *f = &fx;
