@@ -535,8 +535,8 @@ def test_frameworks_are_named():
     assert len(calls) == 40 and sum(calls) >= sum(run.truth["callback"]), (len(calls), sum(calls))
     run = Run("programs.py", "script")
     assert run.report["run"]["around"] == "nanoGPT-style script", run.report["run"]
-    run = Run("programs.py", "sharded", "first version", ranks=2)
-    assert run.report["run"]["around"].startswith("FSDP ") and run.names("all_gather% (parameters)"), run.report["run"]
+    sharded = Run("programs.py", "sharded", "first version", ranks=2)
+    assert sharded.report["run"]["around"].startswith("FSDP ") and sharded.names("all_gather% (parameters)"), sharded.report["run"]
     phases = {phase["name"]: phase for phase in run.report["phases"]}
     want = sum(run.truth["estimate_loss"])
     assert abs(phases["evaluation"]["wall_ms"] - want) <= 0.15 * want + 2, (want, phases)

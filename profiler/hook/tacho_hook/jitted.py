@@ -288,8 +288,9 @@ def patch_saving():
     def end(arguments):
         Saved.step = steps.index
 
-    for function in ("save", "savez", "savez_compressed"):
-        around(sys.modules["numpy"], function, "numpy.%s" % function, ROLE_CHECKPOINT, begin, end)
+    numpy = sys.modules.get("numpy")
+    for function in ("save", "savez", "savez_compressed") if numpy is not None else ():
+        around(numpy, function, "numpy.%s" % function, ROLE_CHECKPOINT, begin, end)
     inner, handle = pickle.dump, name_of("pickle.dump")
 
     @functools.wraps(inner)

@@ -35,7 +35,7 @@ def patch_loader(module):
     kind.__next__ = outer
     workers = getattr(module, "_MultiProcessingDataLoaderIter", None)
     for method, (_, text) in (("__init__", STARTED), ("_shutdown_workers", STOPPED)):
-        if hasattr(workers, method):
+        if workers is not None and hasattr(workers, method):
             _workers_around(workers, method, name_of(text))
 
 
