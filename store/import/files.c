@@ -191,17 +191,64 @@ static size_t stem_length(const char *path)
     return end ? (size_t)(end - path) : strlen(path);
 }
 
+/* Length of the path of the folder that one capture of an Ascend NPU fills: that of a framework
+ * (*_ascend_pt, with the folder PROF_* in it), else that of msprof, else the folder of the file. */
+static size_t ascend_length(const char *path)
+{
+    static const char *const marks[] = {"_ascend_pt/", "_ascend_ms/", "/ASCEND_PROFILER_OUTPUT/"};
+    const char *name = strrchr(path, '/'), *found = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if ((found = strstr(path, marks[i])))
+            return (size_t)(found - path) + (i < 2 ? strlen(marks[i]) : 1);
+    found = strncmp(path, "PROF_", 5) ? strstr(path, "/PROF_") : path;
+    found = found ? strchr(found + 1, '/') : NULL;
+    found = found ? found : name;
+    return found ? (size_t)(found - path) + 1 : 0;
+}
+
+static bool is_ascend(const struct imp_file *file)
+{
+    return file->format == STORE_FORMAT_ASCEND || file->format == STORE_FORMAT_ASCEND_CSV;
+}
+
+/* How much a file says of a capture of an Ascend NPU: the timeline of the framework, that of
+ * msprof, the tables of kernels. */
+static int ascend_worth(const struct imp_file *file)
+{
+    static const char *const names[] = {"task_time", "op_summary", "kernel_details", "msprof",
+                                        "trace_view"};
+    const char *name = strrchr(file->path, '/');
+    name = name ? name + 1 : file->path;
+    for (int i = 0; is_ascend(file) && i < (int)(sizeof names / sizeof *names); i++)
+        if (!strncmp(name, names[i], strlen(names[i])))
+            return i + 1;
+    return file->format == STORE_FORMAT_ASCEND ? 5 : 0;
+}
+
+/* Does `other` say more of the same capture of an Ascend NPU? Events that msprof writes beside its
+ * timeline (msprof_tx_*.json) look like a trace of their own. */
+static bool is_less_of_ascend(const struct imp_file *file, const struct imp_file *other)
+{
+    bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
+    if (!is_ascend(other) || (!is_ascend(file) && !beside) ||
+        ascend_worth(file) >= ascend_worth(other))
+        return false;
+    size_t length = ascend_length(file->path);
+    return length == ascend_length(other->path) && !memcmp(file->path, other->path, length);
+}
+
 /* Does `other` hold the same capture in a format that says more? A profile of JAX comes as XPlane
- * and as JSON made of it, a capture of rocprofv3 as JSON and as a database, one of Ascend as a
- * timeline and as tables. */
+ * and as JSON made of it, a capture of rocprofv3 as JSON and as a database, one of Ascend as
+ * timelines and as tables. */
 static bool is_twin_of(const struct imp_file *file, const struct imp_file *other)
 {
-    if (other->unread || file->format == other->format)
+    if (other->unread)
         return false;
-    if (file->format == STORE_FORMAT_ASCEND_CSV)
-        return other->format == STORE_FORMAT_ASCEND;
+    if (is_less_of_ascend(file, other))
+        return true;
     size_t length = stem_length(file->path);
-    return (other->format == STORE_FORMAT_XPLANE || other->format == STORE_FORMAT_ROCPD) &&
+    return file->format != other->format &&
+           (other->format == STORE_FORMAT_XPLANE || other->format == STORE_FORMAT_ROCPD) &&
            length == stem_length(other->path) && !memcmp(file->path, other->path, length);
 }
 

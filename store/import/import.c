@@ -14,7 +14,7 @@
 
 /* Counts up when an import would give other rows, so that imports kept in tacho's cache are made
  * again. */
-#define IMPORT_VERSION "4"
+#define IMPORT_VERSION "5"
 
 const char *store_format_text(enum store_format format)
 {
@@ -24,6 +24,22 @@ const char *store_format_text(enum store_format format)
 #undef STORE_FORMAT_TEXT
     };
     return texts[format];
+}
+
+/* Bytes of the path of the folder that all files lie in, with its last slash. */
+static size_t shared_path(const struct imp_files *files)
+{
+    const char *first = files->count ? files->file[0].path : "";
+    size_t shared = strlen(first);
+    for (size_t i = 1; i < files->count; i++) {
+        size_t same = 0;
+        while (same < shared && files->file[i].path[same] == first[same])
+            same++;
+        shared = same;
+    }
+    while (shared && first[shared - 1] != '/')
+        shared--;
+    return shared;
 }
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
@@ -78,6 +94,7 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     run->db = db;
     run->total = files->bytes;
     run->many = files->count > 1;
+    run->shared = shared_path(files);
     int status = store_run_set(run->db, "tacho.version", TACHO_VERSION);
     if (!status && import->step_marker)
         status = store_run_set(run->db, "steps.marker", import->step_marker);
@@ -165,11 +182,12 @@ static void key_add_text(struct store_key *key, const char *text)
     store_key_add(key, text, strlen(text) + 1);
 }
 
-/* Adds the name and size of a file, and its first, middle and last block. */
-static int key_file(struct store_key *key, const struct imp_file *file, struct tacho_error *err)
+/* Adds the path of a file behind what all share, its size, and its first, middle and last block. */
+static int key_file(struct store_key *key, const struct imp_file *file, size_t shared,
+                    struct tacho_error *err)
 {
     char block[64 << 10];
-    key_add_text(key, basename(file->path));
+    key_add_text(key, file->path + shared);
     if (file->unread) {
         key_add_text(key, file->unread);
         return 0;
@@ -196,7 +214,7 @@ int store_import_key(const char *const *in, size_t in_count, char key[33], struc
     int status = imp_files_of(in, in_count, &files, err);
     key_add_text(&hash, IMPORT_VERSION " " TACHO_VERSION);
     for (size_t i = 0; !status && i < files.count; i++)
-        status = key_file(&hash, &files.file[i], err);
+        status = key_file(&hash, &files.file[i], shared_path(&files), err);
     imp_files_clear(&files);
     if (!status)
         store_key_text(&hash, key);

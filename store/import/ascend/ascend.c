@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/import/ascend/ascend_import.h"
+#include "store/import/ascend/ascend_private.h"
 #include "store/import/input/map.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/kineto/kineto_text.h"
@@ -35,7 +36,8 @@ struct reading {
     struct imp_map devices;       /* pid -> number of the NPU */
     char program[24];             /* pid of the Python process, as JSON; "": none */
     char device[24], stream[24], correlation[24];
-    int64_t npu; /* number of the last NPU that was named: HCCL does not say on which it runs */
+    int64_t rank; /* of the capture; STORE_ABSENT: not known */
+    int64_t npu;  /* number of the last NPU that was named: HCCL does not say on which it runs */
     int64_t overlap[OVERLAPS];
     bool has_overlap;
 };
@@ -144,23 +146,32 @@ static void place_on_device(struct reading *reading, struct kj_event *event, int
         put_argument(event, KINETO_ARG_STREAM, "stream", stream);
 }
 
+/* What a task is by its type, else by its name. */
+static enum ascend_task task_of(struct kj_span type, struct kj_span name)
+{
+    type = kineto_inside(type);
+    name = kineto_inside(name);
+    enum ascend_task by_type = ascend_task_of(type.text, type.bytes),
+                     by_name = ascend_task_of(name.text, name.bytes);
+    if (by_type == ASCEND_TASK_COPY || by_name == ASCEND_TASK_COPY)
+        return ASCEND_TASK_COPY;
+    return by_type != ASCEND_TASK_KERNEL ? by_type : by_name;
+}
+
 /* A task of the NPU: what computes is a kernel, what waits for an event or notifies is not busy. */
 static void translate_task(struct reading *reading, struct kj_event *event, int64_t pid)
 {
-    static const char *const waits[] = {"EVENT",       "NOTIFY",  "PLACE_HOLDER",
-                                        "WRITE_VALUE", "CAPTURE", "MODEL_",
-                                        "PROFILER",    "STREAM_", "LABEL"};
-    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy"};
     const struct kj_arg *type = argument(event, "Task Type"),
                         *connection = argument(event, "connection_id");
+    enum ascend_task task = ASCEND_TASK_KERNEL;
     const char *category = "\"kernel\"";
     int64_t number;
-    for (size_t i = 0; type && i < sizeof waits / sizeof *waits; i++)
-        if (begins(type->value, waits[i]) || begins(event->field[KJ_NAME], waits[i]))
-            category = "\"cuda_sync\"";
-    for (size_t i = 0; type && i < sizeof copies / sizeof *copies; i++)
-        if (begins(type->value, copies[i]) || begins(event->field[KJ_NAME], copies[i]))
-            category = "\"gpu_memcpy\"";
+    if (type)
+        task = task_of(type->value, event->field[KJ_NAME]);
+    if (task == ASCEND_TASK_WAIT)
+        category = "\"cuda_sync\"";
+    else if (task == ASCEND_TASK_COPY)
+        category = "\"gpu_memcpy\"";
     event->field[KJ_CAT] = span_of(category);
     place_on_device(reading, event, pid, NULL);
     if (connection && kineto_int(connection->value, &number) && number > 0) {
@@ -250,6 +261,11 @@ static bool translate(void *ctx, struct kj_event *event)
     return !kineto_is_null(event->field[KJ_PH]);
 }
 
+static int64_t rank_of(void *ctx)
+{
+    return ((const struct reading *)ctx)->rank;
+}
+
 static int finish(void *ctx, struct imp_run *run, int64_t process)
 {
     struct reading *reading = ctx;
@@ -272,9 +288,9 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
 /* Reads one file; this is the `read` of the importer. */
 static int read_timeline(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct reading reading = {.has_overlap = false};
+    struct reading reading = {.rank = ascend_rank_of(path)};
     const struct kineto_dialect dialect = {
-        .look = look, .translate = translate, .finish = finish, .ctx = &reading};
+        .look = look, .rank = rank_of, .translate = translate, .finish = finish, .ctx = &reading};
     int rc = kineto_read_as(run, path, &dialect, err);
     imp_map_free(&reading.layers);
     imp_map_free(&reading.communication);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The importer of tables of kernels of Ascend NPUs: kernel_details.csv of torch_npu and
- * op_summary_*.csv of msprof. Columns come and go between versions, so they are found by name. A
- * table has no host: no launches, no operators.
+ * The importer of tables of kernels of Ascend NPUs: kernel_details.csv of torch_npu,
+ * op_summary_*.csv and task_time_*.csv of msprof. Columns come and go between versions and levels
+ * of the profiler (Level0 has no streams), so they are found by name. A table has no host: no
+ * launches, no operators.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #include "store/import/ascend/ascend_import.h"
+#include "store/import/ascend/ascend_private.h"
+#include "store/import/input/csv.h"
 #include "store/import/input/rows.h"
 #include "store/import/input/whole.h"
 #include "store/import/kineto/kineto_text.h"
@@ -18,17 +21,18 @@
 #define CELLS_MOST  128
 #define STEPS_MOST  65536
 #define HEAD_LOOKED 8192
+#define COLLECTIVES 100000 /* stream that holds them */
 
 /* Columns that are read: key, names in the versions of the table */
 #define COLUMN_MAP(X) \
     X(STEP, "Step Id|Step ID") \
     X(DEVICE, "Device_id|Device ID|Device Id") \
-    X(STREAM, "Stream ID|Stream Id") \
-    X(NAME, "Name|Op Name") \
+    X(STREAM, "Stream ID|Stream Id|stream_id") \
+    X(NAME, "Name|Op Name|kernel_name") \
     X(TYPE, "Type|OP Type") \
-    X(CORE, "Accelerator Core|Task Type") \
-    X(START, "Start Time(us)|Task Start Time(us)") \
-    X(DUR, "Duration(us)|Task Duration(us)") \
+    X(CORE, "Accelerator Core|Task Type|kernel_type") \
+    X(START, "Start Time(us)|Task Start Time(us)|task_start(us)") \
+    X(DUR, "Duration(us)|Task Duration(us)|task_time(us)") \
     X(SHAPES, "Input Shapes") \
     X(TYPES, "Input Data Types")
 
@@ -37,11 +41,6 @@ enum column {
     COLUMN_MAP(COLUMN_ENUM)
 #undef COLUMN_ENUM
         COLUMN_COUNT
-};
-
-struct cell {
-    const char *text;
-    size_t bytes;
 };
 
 struct step {
@@ -56,49 +55,30 @@ struct reading {
     int64_t short_rows;
 };
 
+static bool holds(const unsigned char *line, size_t bytes, const char *word)
+{
+    return memmem(line, bytes, word, strlen(word)) != NULL;
+}
+
+/* Does the first line name a column for the start and one for the time of a task, and one that only
+ * tables of kernels have? */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     const unsigned char *end =
         bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
     size_t line = end ? (size_t)(end - head) : 0;
-    return line && memmem(head, line, "Stream ID", 9) && memmem(head, line, "Duration(us)", 12) &&
-           memmem(head, line, "Start Time(us)", 14) && memchr(head, ',', line);
-}
-
-/* ---- CSV -------------------------------------------------------------------------------------------------------------------- */
-
-/* Splits the row at *at into cells and moves behind its end; quotes around a cell are left out.
- * False: there is no row. */
-static bool next_row(const char **at, const char *end, struct cell cell[CELLS_MOST], size_t *count)
-{
-    const char *text = *at;
-    *count = 0;
-    if (text >= end)
+    if (!line || !memchr(head, ',', line))
         return false;
-    for (bool more = true; more && text <= end;) {
-        bool quoted = false;
-        const char *start = text;
-        while (text < end && (quoted || (*text != ',' && *text != '\n'))) {
-            quoted ^= *text == '"';
-            text++;
-        }
-        const char *last = text;
-        if (last > start && last[-1] == '\r')
-            last--;
-        while (last - start >= 2 && *start == '"' && last[-1] == '"') {
-            start++;
-            last--;
-        }
-        if (*count < CELLS_MOST)
-            cell[(*count)++] = (struct cell){start, (size_t)(last - start)};
-        more = text < end && *text == ',';
-        text++;
-    }
-    *at = text;
-    return true;
+    if (holds(head, line, "kernel_type"))
+        return holds(head, line, "task_start(us)") && holds(head, line, "task_time(us)");
+    return holds(head, line, "Duration(us)") && holds(head, line, "Start Time(us)") &&
+           (holds(head, line, "Stream ID") || holds(head, line, "Accelerator Core") ||
+            holds(head, line, "Task Type"));
 }
 
-static bool is_one_of(struct cell cell, const char *names)
+/* ---- columns ---------------------------------------------------------------------------------------------------------------- */
+
+static bool is_one_of(struct imp_cell cell, const char *names)
 {
     while (*names) {
         size_t bytes = strcspn(names, "|");
@@ -109,7 +89,7 @@ static bool is_one_of(struct cell cell, const char *names)
     return false;
 }
 
-static void find_columns(struct reading *reading, const struct cell *cell, size_t count)
+static void find_columns(struct reading *reading, const struct imp_cell *cell, size_t count)
 {
     static const char *const names[] = {
 #define COLUMN_NAMES(name, texts) texts,
@@ -124,14 +104,14 @@ static void find_columns(struct reading *reading, const struct cell *cell, size_
     }
 }
 
-static struct cell cell_of(const struct reading *reading, const struct cell *cell, size_t count,
-                           enum column column)
+static struct imp_cell cell_of(const struct reading *reading, const struct imp_cell *cell,
+                               size_t count, enum column column)
 {
     int place = reading->column[column];
-    return place >= 0 && (size_t)place < count ? cell[place] : (struct cell){"", 0};
+    return place >= 0 && (size_t)place < count ? cell[place] : (struct imp_cell){"", 0};
 }
 
-static int64_t number_of(struct cell cell)
+static int64_t number_of(struct imp_cell cell)
 {
     int64_t value;
     return kineto_int((struct kj_span){cell.text, cell.bytes}, &value) ? value : STORE_ABSENT;
@@ -157,16 +137,16 @@ static void note_step(struct reading *reading, int64_t index, int64_t start, int
 }
 
 /* Shapes and types of the inputs as the payload of a kernel. */
-static void put_payload(struct kineto_text *payload, struct cell shapes, struct cell types,
-                        struct cell type)
+static void put_payload(struct kineto_text *payload, struct imp_cell shapes, struct imp_cell types,
+                        struct imp_cell type)
 {
     const struct {
         const char *key;
-        struct cell cell;
+        struct imp_cell cell;
     } members[] = {{"type", type}, {"input_shapes", shapes}, {"input_types", types}};
     payload->bytes = 0;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        struct cell cell = members[i].cell;
+        struct imp_cell cell = members[i].cell;
         if (!cell.bytes || is_one_of(cell, "N/A"))
             continue;
         kineto_text_puts(payload, payload->bytes ? ",\"" : "{\"");
@@ -179,16 +159,32 @@ static void put_payload(struct kineto_text *payload, struct cell shapes, struct 
     kineto_text_put(payload, "", 1);
 }
 
+/* What the row is of: a kernel, a copy, or a task that only waits. */
+static void fill_kind(struct imp_cell core, struct imp_slice *slice, struct store_detail *detail)
+{
+    enum ascend_task task = ascend_task_of(core.text, core.bytes);
+    slice->category = "kernel";
+    detail->schema = "gpu.kernel";
+    if (task == ASCEND_TASK_COPY) {
+        slice->category = "memcpy";
+        detail->schema = "gpu.memcpy";
+        detail->copy_kind = "unknown";
+    } else if (task == ASCEND_TASK_WAIT) {
+        slice->category = "sync";
+        detail->schema = "gpu.sync";
+    }
+}
+
 /* One row of the table. */
-static int put_row(struct reading *reading, const struct cell *cell, size_t count,
+static int put_row(struct reading *reading, const struct imp_cell *cell, size_t count,
                    struct kineto_text *payload)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
-    struct imp_slice slice = {.category = "kernel", .correlation = STORE_ABSENT, .detail = &detail};
-    struct cell start = cell_of(reading, cell, count, COLUMN_START),
-                dur = cell_of(reading, cell, count, COLUMN_DUR),
-                name = cell_of(reading, cell, count, COLUMN_NAME),
-                core = cell_of(reading, cell, count, COLUMN_CORE);
+    struct imp_slice slice = {.correlation = STORE_ABSENT, .detail = &detail};
+    struct imp_cell start = cell_of(reading, cell, count, COLUMN_START),
+                    dur = cell_of(reading, cell, count, COLUMN_DUR),
+                    name = cell_of(reading, cell, count, COLUMN_NAME),
+                    core = cell_of(reading, cell, count, COLUMN_CORE);
     int64_t device = number_of(cell_of(reading, cell, count, COLUMN_DEVICE)),
             stream = number_of(cell_of(reading, cell, count, COLUMN_STREAM)),
             step = number_of(cell_of(reading, cell, count, COLUMN_STEP));
@@ -206,14 +202,19 @@ static int put_row(struct reading *reading, const struct cell *cell, size_t coun
     }
     bool collective = is_one_of(core, "HCCL|COMMUNICATION");
     device = device >= 0 && device < 1 << 16 ? device : 0;
-    stream = stream >= 0 && !collective ? stream : 100000;
+    if (collective)
+        stream = COLLECTIVES;
+    else if (stream < 0)
+        stream = 0;
     snprintf(device_name, sizeof device_name, "gpu:%" PRId64, device);
     snprintf(stream_name, sizeof stream_name, collective ? "collectives" : "stream %" PRId64,
              stream);
     put_payload(payload, cell_of(reading, cell, count, COLUMN_SHAPES),
                 cell_of(reading, cell, count, COLUMN_TYPES),
                 cell_of(reading, cell, count, COLUMN_TYPE));
-    detail.schema = "gpu.kernel";
+    fill_kind(core, &slice, &detail);
+    if (!name.bytes)
+        name = core;
     detail.payload = payload->data && *payload->data ? payload->data : NULL;
     detail.collective = collective ? "collective" : NULL;
     int rc =
@@ -254,13 +255,13 @@ static int write_steps(struct reading *reading)
 
 static int read_rows(struct reading *reading, const char *at, const char *end)
 {
-    struct cell cell[CELLS_MOST];
+    struct imp_cell cell[CELLS_MOST];
     struct kineto_text payload = {0};
     size_t count, columns = 0;
     int rc = 0;
-    if (next_row(&at, end, cell, &columns))
+    if (imp_csv_row(&at, end, cell, CELLS_MOST, &columns))
         find_columns(reading, cell, columns);
-    while (!rc && next_row(&at, end, cell, &count)) {
+    while (!rc && imp_csv_row(&at, end, cell, CELLS_MOST, &count)) {
         if (count == 1 && !cell[0].bytes)
             continue;
         if (count < columns)
@@ -286,7 +287,8 @@ static int read_table(struct imp_run *run, const char *path, struct tacho_error 
     reading.step = calloc(STEPS_MOST, sizeof *reading.step);
     rc = reading.step ? store_begin(run->db) : TACHO_ENOMEM;
     if (!rc) {
-        rc = imp_rows_begin(&reading.rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "Ascend program");
+        rc = imp_rows_begin(&reading.rows, run, ascend_rank_of(path), STORE_ABSENT, NULL,
+                            "Ascend program");
         if (!rc)
             rc = read_rows(&reading, (const char *)whole.data,
                            (const char *)whole.data + whole.bytes);

@@ -2,8 +2,11 @@
  *
  * What every importer calls while it reads a file: losses, progress, the rank of the file.
  */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "store/import/input/importer.h"
 
@@ -25,14 +28,30 @@ int imp_progress(struct imp_run *run, int64_t more_bytes)
     return cancelled ? TACHO_EINTERRUPTED : 0;
 }
 
-/* The number that follows the last "rank" of a file name. */
-static int64_t rank_in_name(const char *path)
+int64_t imp_rank_in_name(const char *path)
 {
     int64_t rank = STORE_ABSENT;
     for (const char *word = basename(path); (word = strcasestr(word, "rank")); word += 4) {
         const char *digits = word + 4 + (word[4] && strchr("_-.=", word[4]));
         if (*digits >= '0' && *digits <= '9')
             rank = strtol(digits, NULL, 10);
+    }
+    return rank;
+}
+
+/* The number of the nearest folder above the present input, but not above all of them, whose name
+ * begins with "rank". */
+static int64_t rank_of_folder(const struct imp_run *run)
+{
+    char folder[PATH_MAX];
+    int64_t rank = STORE_ABSENT;
+    snprintf(folder, sizeof folder, "%s", run->path);
+    for (char *slash; rank == STORE_ABSENT && (slash = strrchr(folder, '/'));) {
+        if ((size_t)(slash - folder) < run->shared)
+            break;
+        *slash = '\0';
+        if (!strncasecmp(basename(folder), "rank", 4))
+            rank = imp_rank_in_name(folder);
     }
     return rank;
 }
@@ -47,7 +66,9 @@ static bool rank_taken(const struct imp_run *run, int64_t rank)
 
 int64_t imp_rank(struct imp_run *run, int64_t named)
 {
-    int64_t rank = named != STORE_ABSENT ? named : rank_in_name(run->path);
+    int64_t rank = named != STORE_ABSENT ? named : imp_rank_in_name(run->path);
+    if (rank == STORE_ABSENT && run->many)
+        rank = rank_of_folder(run);
     if (rank == STORE_ABSENT && run->many)
         for (rank = 0; rank_taken(run, rank);)
             rank++;

@@ -24,8 +24,9 @@ struct imp_run {
     int64_t ranks_seen;  /* files that named their rank */
     int64_t *rank;       /* ranks given so far, and how many */
     size_t rank_count;
-    bool many;    /* there is more than one input: each is a rank */
-    int decimals; /* digits after the point of the finest time stamp of the files so far */
+    bool many;     /* there is more than one input: each is a rank */
+    size_t shared; /* bytes of the path of the folder that all inputs lie in */
+    int decimals;  /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {
@@ -37,9 +38,14 @@ struct importer {
     int (*read)(struct imp_run *run, const char *path, struct tacho_error *err);
 };
 
-/* Returns the rank of the present input: `named` by the trace itself, else by its file name (rank3,
- * rank_3, rank-3), else, of several inputs, the smallest that is free. STORE_ABSENT: a single file
- * that says nothing. A rank that another file has already is kept, and a loss row notes it. */
+/* The number that follows the last "rank" of the last part of a path (rank3, rank_3, rank-3);
+ * STORE_ABSENT: none. */
+int64_t imp_rank_in_name(const char *path);
+/* Returns the rank of the present input: `named` by the trace itself, else by its file name, else,
+ * of several inputs, by the nearest folder named rank3 that is not above all of them, else the
+ * smallest that is free.
+ * STORE_ABSENT: a single file that says nothing. A rank that another file has already is kept, and
+ * a loss row notes it. */
 int64_t imp_rank(struct imp_run *run, int64_t named);
 
 /* Counts what could not be read (source = base name of the file) in the table `loss`. */

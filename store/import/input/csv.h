@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: rows of a table as comma-separated text.
+ */
+#ifndef STORE_IMPORT_INPUT_CSV_H
+#define STORE_IMPORT_INPUT_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A cell of a row, in the text that it is part of; not terminated. */
+struct imp_cell {
+    const char *text;
+    size_t bytes;
+};
+
+/* Splits the row at *at into at most `most` cells and moves behind its end; cells beyond are left
+ * out, as are white space and quotes around a cell. False: there is no row. */
+bool imp_csv_row(const char **at, const char *end, struct imp_cell *cell, size_t most,
+                 size_t *count);
+
+#endif
