@@ -251,9 +251,10 @@ static int try_settings(struct an_context *context, const struct history *histor
     out->inactive_split = replay.totals.inactive_split;
     out->replayed = replay.allocs;
     out->matched = replay.matched;
+    /* Rows of an expandable segment are no requests: what was mapped at once may go in parts. */
     out->exact = replay.matched == replay.allocs &&
                  replay.totals.reserved_peak == out->reserved_peak &&
-                 replay.totals.requests == requests_recorded(history);
+                 (recorded.expandable || replay.totals.requests == requests_recorded(history));
     out->fragmentation = an_num_if(replay.totals.free > 0,
                                    1 - (double)replay.totals.largest_free /
                                            (double)(replay.totals.free ? replay.totals.free : 1),
@@ -279,6 +280,20 @@ static int try_settings(struct an_context *context, const struct history *histor
     return rc;
 }
 
+/* Segments that are held at the end. Parts of an expandable one that touch are one. */
+static int64_t segments_held(const struct history *history)
+{
+    int64_t count = 0, end = INT64_MIN;
+    for (size_t i = 0; i < history->life_count && history->life[i].segment; i++) {
+        const struct history_life *life = &history->life[i];
+        if (life->end != INT64_MAX)
+            continue;
+        count += !life->expandable || life->address != end;
+        end = life->expandable ? an_time_add(life->address, life->bytes) : INT64_MIN;
+    }
+    return count;
+}
+
 /* ---- the analyzer ----------------------------------------------------------------------------------------------------------- */
 
 static int look_at_device(struct an_context *context, int64_t number,
@@ -295,8 +310,7 @@ static int look_at_device(struct an_context *context, int64_t number,
                                             .failed = (int64_t)history.failure_count};
         if (history.failure_count)
             out->failed_bytes = history.failure[0].bytes;
-        for (size_t i = 0; i < history.life_count; i++)
-            out->segments += history.life[i].segment && history.life[i].end == INT64_MAX;
+        out->segments = segments_held(&history);
         find_peak(&history, out);
         rc = find_holders(context, &history, out);
         rc = rc ? rc : find_leaks(context, &history, out);

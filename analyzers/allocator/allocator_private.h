@@ -14,6 +14,7 @@ struct history_life {
     int64_t address, bytes, block, stream; /* block: bytes of the whole block, 0: not known */
     uint32_t name, stack;                  /* string, stack; AN_NONE */
     bool segment, large, given;            /* given: it is there before the first event */
+    bool expandable;                       /* a part of an expandable segment */
     int64_t handle;                        /* of the model; -1 */
 };
 

@@ -295,19 +295,62 @@ void caching_free(struct caching_model *model, int64_t handle)
 
 /* ---- segments --------------------------------------------------------------------------------------------------------------- */
 
-int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
-                          int64_t stream, bool large)
+/* The expandable segment of a stream and pool; NULL: there is none. */
+static struct tail *tail_of(const struct caching_model *model, int64_t stream, bool large)
 {
+    for (size_t i = 0; i < model->tail_count; i++)
+        if (model->tail[i].stream == stream && model->tail[i].large == large)
+            return &model->tail[i];
+    return NULL;
+}
+
+/* Lets the expandable segment of the block's stream and pool end with it. False: out of memory. */
+static bool set_tail(struct caching_model *model, uint32_t index)
+{
+    const struct block *block = &model->block[index];
+    struct tail *tail = tail_of(model, block->stream, block->large);
+    if (tail) {
+        tail->last = index;
+        return true;
+    }
+    if (model->tail_count == model->tail_room) {
+        size_t room = model->tail_room ? 2 * model->tail_room : 8;
+        struct tail *bigger = realloc(model->tail, room * sizeof *bigger);
+        if (!bigger)
+            return false;
+        model->tail = bigger;
+        model->tail_room = room;
+    }
+    model->tail[model->tail_count++] = (struct tail){block->stream, block->large, index};
+    return true;
+}
+
+static int64_t end_of(const struct caching_model *model, uint32_t index)
+{
+    return model->block[index].address + model->block[index].bytes;
+}
+
+int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
+                          int64_t stream, bool large, bool expandable)
+{
+    expandable = expandable && model->settings.expandable;
+    struct tail *tail = expandable ? tail_of(model, stream, large) : NULL;
+    reserve(model, bytes);
+    if (tail && end_of(model, tail->last) == address && !model->block[tail->last].used) {
+        tree_remove(model, tail->last);
+        model->block[tail->last].bytes += bytes;
+        tree_insert(model, tail->last);
+        return 0;
+    }
     uint32_t index = block_new(model, (struct block){.address = address,
                                                      .bytes = bytes,
                                                      .stream = stream,
                                                      .previous = NONE,
                                                      .next = NONE,
                                                      .large = large});
-    if (index == NONE)
+    if (index == NONE || (expandable && !set_tail(model, index)))
         return -1;
     tree_insert(model, index);
-    reserve(model, bytes);
     return 0;
 }
 
@@ -325,8 +368,8 @@ int caching_segment_expected(struct caching_model *model, int64_t address, int64
     return 0;
 }
 
-/* The address of a new segment: that of the next one of this size that the history names. */
-static int64_t segment_address(struct caching_model *model, int64_t bytes)
+/* Takes the next segment of a size that the history names. False: it names none. */
+static bool take_expected(struct caching_model *model, int64_t bytes, int64_t *address)
 {
     for (size_t i = model->expected_first; i < model->expected_count; i++) {
         struct expected *expected = &model->expected[i];
@@ -336,9 +379,18 @@ static int64_t segment_address(struct caching_model *model, int64_t bytes)
         while (model->expected_first < model->expected_count &&
                model->expected[model->expected_first].taken)
             model->expected_first++;
-        return expected->address;
+        *address = expected->address;
+        return true;
     }
+    return false;
+}
+
+/* The address of a new segment: that of the next one of this size that the history names. */
+static int64_t segment_address(struct caching_model *model, int64_t bytes)
+{
     int64_t address = model->made_up;
+    if (take_expected(model, bytes, &address))
+        return address;
     model->made_up += bytes + LARGE_ROUND;
     return address;
 }
@@ -408,6 +460,34 @@ void caching_release(struct caching_model *model, int64_t address)
         }
 }
 
+void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes)
+{
+    struct tail *tail = NULL;
+    if (!model->settings.expandable) {
+        caching_release(model, address);
+        return;
+    }
+    model->totals.reserved -= bytes;
+    for (size_t i = 0; i < model->tail_count; i++)
+        if (end_of(model, model->tail[i].last) == address + bytes)
+            tail = &model->tail[i];
+    if (!tail || model->block[tail->last].used || model->block[tail->last].bytes < bytes)
+        return;
+    uint32_t last = tail->last;
+    tree_remove(model, last);
+    model->block[last].bytes -= bytes;
+    if (model->block[last].bytes > 0) {
+        tree_insert(model, last);
+        return;
+    }
+    tail->last = model->block[last].previous;
+    if (tail->last != NONE)
+        model->block[tail->last].next = NONE;
+    else
+        *tail = model->tail[--model->tail_count];
+    block_drop(model, last);
+}
+
 /* ---- requests --------------------------------------------------------------------------------------------------------------- */
 
 /* The free block that a request gets; NONE: a segment is needed. */
@@ -438,47 +518,34 @@ static bool should_split(const struct caching_model *model, const struct block *
  * memory. */
 static uint32_t expand(struct caching_model *model, int64_t bytes, int64_t stream, bool large)
 {
-    int64_t granule = large ? LARGE_ROOM : SMALL_ROOM;
-    struct tail *tail = NULL;
-    for (size_t i = 0; i < model->tail_count; i++)
-        if (model->tail[i].stream == stream && model->tail[i].large == large)
-            tail = &model->tail[i];
+    int64_t granule = large ? LARGE_ROOM : SMALL_ROOM, address = 0;
+    struct tail *tail = tail_of(model, stream, large);
     bool at_end = tail && !model->block[tail->last].used;
     int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
     missing = (missing + granule - 1) / granule * granule;
     reserve(model, missing);
     model->totals.requests++;
+    bool told = take_expected(model, missing, &address);
     if (at_end) {
         tree_remove(model, tail->last);
         model->block[tail->last].bytes += missing;
         return tail->last;
     }
-    struct block made = {.bytes = missing,
-                         .stream = stream,
-                         .large = large,
-                         .previous = tail ? tail->last : NONE,
-                         .next = NONE};
+    uint32_t before = tail ? tail->last : NONE;
     if (tail)
-        made.address = model->block[tail->last].address + model->block[tail->last].bytes;
-    else
-        made.address = model->made_up + (int64_t)model->tail_count * (1ll << 45);
-    uint32_t index = block_new(model, made);
-    if (index == NONE)
+        address = end_of(model, before);
+    else if (!told)
+        address = model->made_up + (int64_t)model->tail_count * (1ll << 45);
+    uint32_t index = block_new(model, (struct block){.address = address,
+                                                     .bytes = missing,
+                                                     .stream = stream,
+                                                     .large = large,
+                                                     .previous = before,
+                                                     .next = NONE});
+    if (index == NONE || !set_tail(model, index))
         return NONE;
-    if (tail) {
-        model->block[tail->last].next = index;
-        tail->last = index;
-        return index;
-    }
-    if (model->tail_count == model->tail_room) {
-        size_t room = model->tail_room ? 2 * model->tail_room : 8;
-        struct tail *bigger = realloc(model->tail, room * sizeof *bigger);
-        if (!bigger)
-            return NONE;
-        model->tail = bigger;
-        model->tail_room = room;
-    }
-    model->tail[model->tail_count++] = (struct tail){stream, large, index};
+    if (before != NONE)
+        model->block[before].next = index;
     return index;
 }
 

@@ -28,9 +28,10 @@ struct caching_model *caching_new(const struct caching_settings *settings);
 void caching_free_all(struct caching_model *model); /* NULL is fine */
 
 /* A segment that exists already, or one that the history asked for: the next request that needs a
- * segment of this size gets this address. -1: out of memory. */
+ * segment of this size gets this address. `expandable`: it is what was mapped of one so far, which
+ * grows where the setting is on. -1: out of memory. */
 int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
-                          int64_t stream, bool large);
+                          int64_t stream, bool large, bool expandable);
 int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes);
 /* A block that is in use already. `block`: its bytes, 0: those of a new one. -1: no segment holds
  * it. Otherwise as caching_alloc. */
@@ -42,6 +43,9 @@ void caching_free(struct caching_model *model, int64_t handle);
 /* The history gives a segment back to the driver: the one at this address if it is free; where the
  * model has none there, all segments that are free (empty_cache()). */
 void caching_release(struct caching_model *model, int64_t address);
+/* The history unmaps a part of an expandable segment. Its end goes; a hole in its middle is not
+ * modelled, but no longer counts as reserved. Without expandable segments: as caching_release. */
+void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes);
 
 struct caching_totals {
     int64_t reserved, allocated, requested; /* bytes now: of segments, of blocks, as asked for */

@@ -52,6 +52,7 @@ static int add_life(const struct an_trace *trace, size_t slice, struct history *
         .name = trace->slice.name[slice],
         .stack = stack > 0 && (size_t)stack <= trace->stack.count ? (uint32_t)stack - 1 : AN_NONE,
         .segment = segment,
+        .expandable = segment && strstr(detail->payload, "\"expandable\":true"),
         .large = segment ? strstr(detail->payload, "\"large\":true") != NULL
                          : detail->bytes > SLACK_MOST,
         .handle = -1};
@@ -72,6 +73,7 @@ static int life_order(const void *left, const void *right)
     return AN_COMPARE(first->address, second->address);
 }
 
+/* By time. Parts of an expandable segment that end together go from its end on. */
 static int event_order(const void *left, const void *right)
 {
     const struct history_event *first = left, *second = right;
@@ -79,6 +81,8 @@ static int event_order(const void *left, const void *right)
         return AN_COMPARE(first->time, second->time);
     if (first->kind != second->kind)
         return AN_COMPARE(first->kind, second->kind);
+    if (first->kind == HISTORY_END)
+        return AN_COMPARE(second->life, first->life);
     return AN_COMPARE(first->life, second->life);
 }
 
@@ -116,7 +120,8 @@ static void find_block_bytes(struct history *history)
         int64_t end = segment[at - 1].address + segment[at - 1].bytes;
         int64_t gap = (above < end ? above : end) - block->address;
         int64_t rounded = caching_round(&plain, block->bytes);
-        bool slack = segment[at - 1].large && gap >= rounded && gap - rounded <= SLACK_MOST;
+        bool slack = segment[at - 1].large && !segment[at - 1].expandable && gap >= rounded &&
+                     gap - rounded <= SLACK_MOST;
         block->block = slack ? gap : rounded;
     }
 }
@@ -207,15 +212,17 @@ static int replay_event(struct caching_model *model, const struct history *histo
     switch (event->kind) {
     case HISTORY_SEGMENT:
         if (life->given)
-            rc =
-                caching_segment_given(model, life->address, life->bytes, life->stream, life->large);
+            rc = caching_segment_given(model, life->address, life->bytes, life->stream, life->large,
+                                       life->expandable);
         else if (recorded)
             rc = caching_segment_expected(model, life->address, life->bytes);
         return rc ? TACHO_ENOMEM : 0;
     case HISTORY_BLOCK:
         return replay_block(model, life, &handles[event->life], out);
     case HISTORY_END:
-        if (life->segment)
+        if (life->segment && life->expandable && recorded)
+            caching_unmap(model, life->address, life->bytes);
+        else if (life->segment)
             caching_release(model, life->address);
         else
             caching_free(model, handles[event->life]);

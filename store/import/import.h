@@ -32,6 +32,7 @@
     X(ASCEND, "Ascend trace") \
     X(ASCEND_CSV, "Ascend table of kernels") \
     X(SNAPSHOT, "PyTorch memory snapshot or flight recorder dump") \
+    X(FLIGHT, "PyTorch flight recorder dump") \
     X(PERFETTO, "Perfetto trace") \
     X(PPROF, "pprof profile") \
     X(CHAKRA, "Chakra execution trace") \

@@ -37,6 +37,7 @@ static const struct {
     {STORE_FORMAT_ASCEND, &imp_ascend},
     {STORE_FORMAT_CHAKRA, &imp_chakra},
     {STORE_FORMAT_INSPECTOR, &imp_inspector},
+    {STORE_FORMAT_FLIGHT, &imp_flight},
     {STORE_FORMAT_LOG, &imp_log}, /* may be JSON lines */
     {STORE_FORMAT_KINETO, &imp_kineto},
     {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */

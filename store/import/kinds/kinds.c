@@ -88,6 +88,17 @@ static const struct signature signatures[] = {
      .kind = {"a log of nvidia-smi",
               "record the program with 'tacho run -- CMD', which samples the GPUs too", false}},
 
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"CANN_API", "STRING_IDS"},
+     .kind = {"a database of Ascend's profilers",
+              "export texts: export_type=torch_npu.profiler.ExportType.Text, or msprof --export=on "
+              "--output=PROF_FOLDER",
+              false}},
+    {.words = {"nccl_bus_bandwidth_gbs{"},
+     .kind = {"a text of the NCCL Inspector for Prometheus",
+              "let it write JSON: NCCL_INSPECTOR_PROM_DUMP=0", false}},
+
     /* profilers of programs */
     {MAGIC("PERFILE2", 0), .kind = {"a recording of Linux perf", HINT_RUN, false}},
     {.words = {"speedscope.app/file-format-schema"},
@@ -137,10 +148,6 @@ static const struct signature signatures[] = {
               "record the program with 'tacho run -- CMD', which "
               "records its collectives",
               false}},
-    {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""},
-     .json = true,
-     .kind = {"a flight recorder dump of PyTorch as JSON",
-              "give the pickles of all ranks: TORCH_NCCL_DEBUG_INFO_TEMP_FILE names them", false}},
     {.suffix = ".xplane.pb",
      .kind = {"a file that is named as an XPlane and holds none",
               "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)", false}},

@@ -23,11 +23,15 @@ static int settings(struct snapshot *snapshot, const struct pickle_box *dict)
     static const char *const keys[] = {"max_split_size", "expandable_segments",
                                        "garbage_collection_threshold"};
     struct imp_run *run = snapshot->rows.run;
-    const struct pickle_text *text = pickle_text(dict, "PYTORCH_CUDA_ALLOC_CONF");
+    static const char *const texts[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+                                        "PYTORCH_NPU_ALLOC_CONF"};
+    const struct pickle_text *text = NULL;
     char key[96];
     int rc = 0;
     if (run->salvage_only)
         return 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !text; i++)
+        text = pickle_text(dict, texts[i]);
     if (text && text->bytes)
         rc = store_run_set(run->db, "allocator.settings", text->text);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !rc; i++) {
@@ -53,7 +57,7 @@ static bool on_dict(void *ctx, struct pickle_box *dict, size_t place, int *code)
         *code = snapshot_block(snapshot, dict);
     else if (pickle_text(dict, "state") && pickle_get(dict, "profiling_name"))
         *code = snapshot_flight_entry(snapshot, dict);
-    else if (pickle_text(dict, "ranks") && pickle_text(dict, "name"))
+    else if (pickle_get(dict, "ranks") && pickle_text(dict, "name"))
         *code = snapshot_flight_group(snapshot, dict);
     else if (pickle_text(dict, "stage") && pickle_text(dict, "name"))
         *code = snapshot_annotation(snapshot, dict);

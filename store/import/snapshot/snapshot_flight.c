@@ -102,26 +102,38 @@ static const char *group_of(const struct pickle_box *dict)
     return text ? text->text : "";
 }
 
-/* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: how many ranks a group has. */
+/* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: how many ranks a group has. The
+ * ranks may be a list, too. */
 int snapshot_flight_group(struct snapshot *snapshot, const struct pickle_box *dict)
 {
     const struct pickle_text *name = pickle_text(dict, "name"), *ranks = pickle_text(dict, "ranks");
-    int64_t count = 0;
-    if (!name || !ranks)
+    const struct pickle_box *list = pickle_list(dict, "ranks");
+    int64_t count = list ? (int64_t)list->count : 0;
+    if (!name || (!ranks && !list))
         return 0;
-    for (const char *at = ranks->text; *at; at++)
+    for (const char *at = ranks ? ranks->text : ""; *at; at++)
         count += *at >= '0' && *at <= '9' && (at == ranks->text || at[-1] < '0' || at[-1] > '9');
     return imp_map_put(&snapshot->groups, hash_of(name->text), 0, count);
+}
+
+/* A time in ns by its key without the unit; STORE_ABSENT: not known. PyTorch 2.2 wrote us. */
+static int64_t time_of(const struct pickle_box *dict, const char *bare)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_ns", bare);
+    int64_t time = pickle_int(dict, key);
+    if (time > 0)
+        return time;
+    snprintf(key, sizeof key, "%s_us", bare);
+    time = pickle_int(dict, key);
+    return time > 0 && time <= IMP_TIME_MAX / 1000 ? time * 1000 : STORE_ABSENT;
 }
 
 /* First time of an entry that is known: started on the device, else created by the host. */
 static int64_t start_of(const struct pickle_box *dict)
 {
-    static const char *const keys[] = {"time_discovered_started_ns", "time_created_ns"};
-    for (size_t i = 0; i < 2; i++)
-        if (pickle_int(dict, keys[i]) > 0)
-            return pickle_int(dict, keys[i]);
-    return STORE_ABSENT;
+    int64_t started = time_of(dict, "time_discovered_started");
+    return started != STORE_ABSENT ? started : time_of(dict, "time_created");
 }
 
 /* Fills the payload: what the entry says that has no column. */
@@ -148,7 +160,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
                              *state = pickle_text(dict, "state");
     bool p2p = pickle_int(dict, "is_p2p") == 1;
     int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
-            end = pickle_int(dict, "time_discovered_completed_ns");
+            end = time_of(dict, "time_discovered_completed");
     struct snapshot_stack stack;
     struct store_detail detail = STORE_DETAIL_NONE;
     struct imp_slice slice = {.start = start_of(dict),

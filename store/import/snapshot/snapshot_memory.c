@@ -14,50 +14,6 @@
 #include "store/import/input/list.h"
 #include "store/import/snapshot/snapshot_private.h"
 
-/* ---- lists ------------------------------------------------------------------------------------------------------------------ */
-
-/* What lives at an address; NULL: nothing. */
-static struct snapshot_live *lives_find(const struct snapshot_lives *lives, int64_t address,
-                                        int64_t device)
-{
-    const int64_t *index = imp_map_find(&lives->at, address, device);
-    return index && *index >= 0 ? &lives->live[*index] : NULL;
-}
-
-static int lives_add(struct snapshot_lives *lives, int64_t address, int64_t device,
-                     struct snapshot_live live)
-{
-    size_t index = lives->count;
-    int rc = 0;
-    if (lives->unused_count)
-        index = lives->unused[--lives->unused_count];
-    else if (!(rc = imp_list_room((void **)&lives->live, &lives->room, lives->count, sizeof live)))
-        lives->count++;
-    if (rc)
-        return rc;
-    lives->live[index] = live;
-    return imp_map_put(&lives->at, address, device, (int64_t)index);
-}
-
-/* Forgets what lives at a place of the map. */
-static int lives_remove(struct snapshot_lives *lives, int64_t *index)
-{
-    int rc = imp_list_room((void **)&lives->unused, &lives->unused_room, lives->unused_count,
-                           sizeof *lives->unused);
-    if (rc || !index || *index < 0)
-        return rc;
-    lives->unused[lives->unused_count++] = (size_t)*index;
-    *index = -1;
-    return 0;
-}
-
-static void lives_clear(struct snapshot_lives *lives)
-{
-    imp_map_free(&lives->at);
-    free(lives->live);
-    free(lives->unused);
-}
-
 /* ---- series ----------------------------------------------------------------------------------------------------------------- */
 
 /* Keeps the totals after an event: all of them at first, then every second, every fourth ... but
@@ -115,80 +71,6 @@ static int series_write(struct snapshot *snapshot, int64_t number)
     return rc;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
-
-/* The track of the blocks or of the segments of a device. */
-static int life_track(struct snapshot *snapshot, int64_t device, bool segment, int64_t *track)
-{
-    int64_t *known = &snapshot->device[device].track[segment];
-    char gpu[32], name[48];
-    int rc = 0;
-    if (!*known) {
-        snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
-        snprintf(name, sizeof name, segment ? "segments gpu:%" PRId64 : "blocks gpu:%" PRId64,
-                 device);
-        rc = imp_rows_range(&snapshot->rows, 2 * device + segment, gpu, name, known);
-    }
-    *track = *known;
-    return rc;
-}
-
-static int make_detail(struct snapshot *snapshot, bool segment, const struct snapshot_live *live,
-                       int64_t *id)
-{
-    struct store_detail detail = STORE_DETAIL_NONE;
-    char payload[160];
-    int length = snprintf(payload, sizeof payload, "{\"stream\":%" PRId64, live->stream);
-    if (segment)
-        length += snprintf(payload + length, sizeof payload - (size_t)length,
-                           ",\"large\":%s,\"expandable\":%s", live->large ? "true" : "false",
-                           live->expandable ? "true" : "false");
-    if (live->block != STORE_ABSENT)
-        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"block\":%" PRId64,
-                           live->block);
-    if (live->stack.id != STORE_ABSENT)
-        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
-                           live->stack.id);
-    snprintf(payload + length, sizeof payload - (size_t)length, "}");
-    detail.schema = segment ? "torch.segment" : "torch.block";
-    detail.bytes = live->bytes;
-    detail.payload = payload;
-    return store_detail_intern(snapshot->rows.run->db, &detail, id);
-}
-
-/* What is said of a block or segment. Few of them differ: sizes and stacks come again. */
-static int life_detail(struct snapshot *snapshot, bool segment, const struct snapshot_live *live,
-                       int64_t *id)
-{
-    struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
-    const int64_t numbers[] = {live->bytes, live->block, live->stack.id, live->stream,
-                               segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        snapshot_key_add(&key, (uint64_t)numbers[i]);
-    const int64_t *known = imp_map_find(&snapshot->details, key.first, key.second);
-    if (known) {
-        *id = *known;
-        return 0;
-    }
-    int rc = make_detail(snapshot, segment, live, id);
-    return rc ? rc : imp_map_put(&snapshot->details, key.first, key.second, *id);
-}
-
-/* Writes the life of a block or segment. */
-static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
-                    const struct snapshot_live *live, int64_t end)
-{
-    struct imp_slice slice = {.start = live->start,
-                              .dur = end == STORE_ABSENT ? STORE_ABSENT : end - live->start,
-                              .name = live->stack.name,
-                              .category = segment ? "memory.segment" : "memory.block",
-                              .correlation = address};
-    int rc = life_track(snapshot, device, segment, &slice.track);
-    if (!rc && !snapshot->rows.run->salvage_only)
-        rc = life_detail(snapshot, segment, live, &slice.known_detail);
-    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
-}
-
 /* ---- events of the history -------------------------------------------------------------------------------------------------- */
 
 enum action {
@@ -231,8 +113,8 @@ static int end_life(struct snapshot *snapshot, int64_t device, int64_t address, 
                                    .stack = {STORE_ABSENT, snapshot->no_stack},
                                    .stream = stream,
                                    .large = bytes > 2 << 20};
-    int rc = put_life(snapshot, device, address, segment, known ? known : &before, time);
-    return rc ? rc : lives_remove(lives, index);
+    int rc = snapshot_put_life(snapshot, device, address, segment, known ? known : &before, time);
+    return rc ? rc : snapshot_lives_remove(lives, index);
 }
 
 /* The program ran out of memory. */
@@ -263,9 +145,9 @@ static int begin_life(struct snapshot *snapshot, int64_t device, int64_t address
 {
     struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
     int rc = 0;
-    if (lives_find(lives, address, device))
+    if (snapshot_lives_find(lives, address, device))
         rc = end_life(snapshot, device, address, segment, live.bytes, live.stream, live.start);
-    return rc ? rc : lives_add(lives, address, device, live);
+    return rc ? rc : snapshot_lives_add(lives, address, device, live);
 }
 
 /* Applies one event to the totals and the lives. */
@@ -273,7 +155,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
                  struct snapshot_live live)
 {
     struct snapshot_device *device = &snapshot->device[number];
-    struct snapshot_live *known = lives_find(&snapshot->blocks, address, number);
+    struct snapshot_live *known = snapshot_lives_find(&snapshot->blocks, address, number);
     int64_t bytes = live.bytes;
     switch (action) {
     case ACTION_ALLOC:
@@ -288,7 +170,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
         live.start = device->first; /* from before the history */
         live.freed = device->last;
         live.stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
-        return lives_add(&snapshot->blocks, address, number, live);
+        return snapshot_lives_add(&snapshot->blocks, address, number, live);
     case ACTION_FREE_COMPLETED:
         if (!known || known->freed == STORE_ABSENT)
             device->allocated -= bytes;
@@ -301,10 +183,13 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
         return end_life(snapshot, number, address, true, bytes, live.stream, live.start);
     case ACTION_SEGMENT_MAP:
         device->reserved += bytes;
-        return 0;
+        live.expandable = true;
+        if (address < 0 || address > INT64_MAX - bytes) /* no address: counted, not kept */
+            return 0;
+        return begin_life(snapshot, number, address, true, live);
     case ACTION_SEGMENT_UNMAP:
         device->reserved -= bytes;
-        return 0;
+        return snapshot_unmap(snapshot, number, address, live);
     default:
         return 0;
     }
@@ -425,19 +310,46 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
     return rc;
 }
 
-/* {"stage": "START", "name": ..., "time_us": ...}: a range of the program. */
+/* ---- annotations ---------------------------------------------------------------------------------------------------------------- */
+
+/* Writes a range of the program; `dur` STORE_ABSENT: its end is not in the snapshot. */
+static int put_annotation(struct snapshot *snapshot, int64_t name, int64_t start, int64_t dur)
+{
+    struct imp_slice slice = {.start = start,
+                              .dur = dur,
+                              .name = name,
+                              .category = "annotation",
+                              .correlation = STORE_ABSENT};
+    int rc = imp_rows_thread(&snapshot->rows, 0, "annotations", &slice.track);
+    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+}
+
+/* {"stage": "START", "name": ..., "time_us": ...}, later the same with "END": a range of the
+ * program. An end belongs to the last open range of its name; one without a begin is left out. */
 int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict)
 {
     const struct pickle_text *name = pickle_text(dict, "name"), *stage = pickle_text(dict, "stage");
-    int64_t time = pickle_int(dict, "time_us");
-    struct imp_slice slice = {
-        .dur = 0, .category = "annotation", .correlation = STORE_ABSENT, .start = time * 1000};
-    if (!name || !stage || time < 0 || time > IMP_TIME_MAX / 1000 || strcmp(stage->text, "START"))
+    int64_t time = pickle_int(dict, "time_us"), string;
+    if (!name || !stage || time < 0 || time > IMP_TIME_MAX / 1000)
         return 0;
-    int rc = imp_rows_thread(&snapshot->rows, 0, "annotations", &slice.track);
-    if (!rc)
-        rc = imp_rows_string(&snapshot->rows, name->text, name->bytes, &slice.name);
-    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+    time *= 1000;
+    int rc = imp_rows_string(&snapshot->rows, name->text, name->bytes, &string);
+    if (rc || !strcmp(stage->text, "START")) {
+        if (rc || snapshot->range_count == SNAPSHOT_RANGES)
+            return rc ? rc : put_annotation(snapshot, string, time, 0);
+        snapshot->range[snapshot->range_count++] = (struct snapshot_range){string, time};
+        return 0;
+    }
+    for (size_t i = snapshot->range_count; i-- > 0;) {
+        struct snapshot_range range = snapshot->range[i];
+        if (range.name != string)
+            continue;
+        memmove(&snapshot->range[i], &snapshot->range[i + 1],
+                (--snapshot->range_count - i) * sizeof range);
+        return put_annotation(snapshot, string, range.start,
+                              time > range.start ? time - range.start : 0);
+    }
+    return 0;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------------------------------- */
@@ -446,30 +358,36 @@ int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict
  * the whole block; of what they do not list the history is the only word. */
 static int write_held(struct snapshot *snapshot)
 {
-    int rc = 0;
+    int rc = snapshot_without_parts(snapshot);
     for (size_t i = 0; i < snapshot->final_count && !rc; i++) {
         struct snapshot_final *final = &snapshot->final[i];
+        if (final->in_history)
+            continue;
         struct snapshot_lives *lives = final->segment ? &snapshot->segments : &snapshot->blocks;
         const struct snapshot_device *device = &snapshot->device[final->device];
-        const struct snapshot_live *known = lives_find(lives, final->address, final->device);
+        const struct snapshot_live *known =
+            snapshot_lives_find(lives, final->address, final->device);
         final->live.start = device->used ? device->first : 0;
+        if (final->segment && final->live.expandable)
+            known = NULL; /* a part at its beginning is a row of its own */
         if (known) {
             final->live.start = known->start;
             if (known->stack.id != STORE_ABSENT)
                 final->live.stack = known->stack;
         }
-        rc = put_life(snapshot, final->device, final->address, final->segment, &final->live,
-                      STORE_ABSENT);
+        rc = snapshot_put_life(snapshot, final->device, final->address, final->segment,
+                               &final->live, STORE_ABSENT);
         if (!rc && known)
-            rc = lives_remove(lives, imp_map_find(&lives->at, final->address, final->device));
+            rc = snapshot_lives_remove(lives,
+                                       imp_map_find(&lives->at, final->address, final->device));
     }
     for (int segment = 0; segment < 2 && !rc; segment++) {
         struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
         for (size_t i = 0; i < lives->at.cap && !rc; i++) {
             const struct imp_map_slot *slot = &lives->at.slot[i];
             if (slot->used && slot->value >= 0)
-                rc = put_life(snapshot, slot->second, slot->first, segment,
-                              &lives->live[slot->value], STORE_ABSENT);
+                rc = snapshot_put_life(snapshot, slot->second, slot->first, segment,
+                                       &lives->live[slot->value], STORE_ABSENT);
         }
     }
     return rc;
@@ -481,6 +399,9 @@ int snapshot_finish(struct snapshot *snapshot)
     for (int64_t number = 0; number < SNAPSHOT_DEVICES && !rc; number++)
         if (snapshot->device[number].used)
             rc = series_write(snapshot, number);
+    for (size_t i = 0; i < snapshot->range_count && !rc; i++)
+        rc = put_annotation(snapshot, snapshot->range[i].name, snapshot->range[i].start,
+                            STORE_ABSENT);
     return rc;
 }
 
@@ -491,8 +412,8 @@ void snapshot_memory_clear(struct snapshot *snapshot)
         free(snapshot->device[i].series.allocated);
         free(snapshot->device[i].series.reserved);
     }
-    lives_clear(&snapshot->blocks);
-    lives_clear(&snapshot->segments);
+    snapshot_lives_clear(&snapshot->blocks);
+    snapshot_lives_clear(&snapshot->segments);
     free(snapshot->block);
     free(snapshot->final);
     imp_map_free(&snapshot->stacks);

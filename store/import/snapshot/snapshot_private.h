@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/snapshot/: what pickles of PyTorch become. snapshot.c decides what a dict
- * is, snapshot_memory.c keeps the books of the allocator, snapshot_flight.c reads flight recorder
- * dumps, snapshot_stack.c turns frames into stacks.
+ * is, snapshot_memory.c keeps the books of the allocator (snapshot_lives.c: what lives where;
+ * snapshot_parts.c: expandable segments), snapshot_flight.c reads flight recorder dumps,
+ * snapshot_json.c those that are JSON, snapshot_stack.c turns frames into stacks.
  */
 #ifndef STORE_IMPORT_SNAPSHOT_SNAPSHOT_PRIVATE_H
 #define STORE_IMPORT_SNAPSHOT_SNAPSHOT_PRIVATE_H
@@ -12,6 +13,7 @@
 #include "tacho_hash.h"
 
 #define SNAPSHOT_DEVICES 64
+#define SNAPSHOT_RANGES  256
 
 /* Two hashes of the same numbers, as a key of maps: 128 bits do not meet by chance. */
 struct snapshot_key {
@@ -80,13 +82,19 @@ struct snapshot {
         int64_t address, device;
         struct snapshot_live live;
         bool segment;
+        bool in_history; /* all of it was mapped in the history, whose rows have it */
     } * final;
     size_t final_count, final_room;
+    struct snapshot_range {
+        int64_t name, start;  /* string; ns */
+    } range[SNAPSHOT_RANGES]; /* of the program, whose ends have not come yet */
+    size_t range_count;
     struct snapshot_stack *known; /* stacks that came before */
     size_t known_count, known_room;
     struct imp_map stacks;  /* key of frames -> place in `known`, from 1 on */
     struct imp_map details; /* key of what is said of a block or segment -> detail */
     int64_t events, entries, segments_seen, unfinished;
+    int64_t slots_seen;    /* of maps, in the search for parts of expandable segments */
     int64_t no_stack;      /* the string of a block without frames */
     struct imp_map groups; /* process group by hash of its name -> number of ranks */
 };
@@ -99,6 +107,23 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
 int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict);
 int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict);
 int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict);
+/* What lives at an address; NULL: nothing. */
+struct snapshot_live *snapshot_lives_find(const struct snapshot_lives *lives, int64_t address,
+                                          int64_t device);
+int snapshot_lives_add(struct snapshot_lives *lives, int64_t address, int64_t device,
+                       struct snapshot_live live);
+/* Forgets what lives at a place of the map. */
+int snapshot_lives_remove(struct snapshot_lives *lives, int64_t *index);
+void snapshot_lives_clear(struct snapshot_lives *lives);
+/* Writes the life of a block or segment. `end`: STORE_ABSENT where it is still held. */
+int snapshot_put_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
+                      const struct snapshot_live *live, int64_t end);
+/* A range of an expandable segment goes back to the driver. */
+int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
+                   struct snapshot_live live);
+/* Leaves of the expandable segments of the snapshot what was there before the history: the rest is
+ * in the history, part by part. */
+int snapshot_without_parts(struct snapshot *snapshot);
 /* After the last event: what is still held, and the series. */
 int snapshot_finish(struct snapshot *snapshot);
 void snapshot_memory_clear(struct snapshot *snapshot);

@@ -126,7 +126,7 @@ static void given(void **state)
     struct caching_model *model = model_of((struct caching_settings){0});
     int64_t at, first, second;
     (void)state;
-    assert_int_equal(caching_segment_given(model, 1ll << 40, 20 * MIB, 0, true), 0);
+    assert_int_equal(caching_segment_given(model, 1ll << 40, 20 * MIB, 0, true, false), 0);
     first = caching_block_given(model, 1ll << 40, 4 * MIB - 100, 4 * MIB);
     second = caching_block_given(model, (1ll << 40) + 8 * MIB, 2 * MIB, 0);
     assert_true(first >= 0 && second >= 0);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Expandable segments of PyTorch's allocator, which are mapped and unmapped part by part.
+ */
+#include <stdlib.h>
+
+#include "store/import/snapshot/snapshot_private.h"
+
+#define SLOTS_MOST (1ll << 30) /* of the map, looked at for parts, all unmaps together */
+
+/* The part of an expandable segment that holds an address; NULL: none that the history mapped.
+ * *begin: its address; without one that of the next part, or `end`. */
+static struct snapshot_live *part_at(struct snapshot *snapshot, int64_t device, int64_t address,
+                                     int64_t end, int64_t *begin)
+{
+    const struct snapshot_lives *segments = &snapshot->segments;
+    struct snapshot_live *part = snapshot_lives_find(segments, address, device);
+    *begin = address;
+    if (part && part->expandable)
+        return part;
+    *begin = end;
+    snapshot->slots_seen += (int64_t)segments->at.cap;
+    for (size_t i = 0; i < segments->at.cap && snapshot->slots_seen < SLOTS_MOST; i++) {
+        const struct imp_map_slot *slot = &segments->at.slot[i];
+        if (!slot->used || slot->value < 0 || slot->second != device)
+            continue;
+        part = &segments->live[slot->value];
+        if (!part->expandable)
+            continue;
+        if (slot->first <= address && address - slot->first < part->bytes) {
+            *begin = slot->first;
+            return part;
+        }
+        if (slot->first > address && slot->first < *begin)
+            *begin = slot->first;
+    }
+    return NULL;
+}
+
+/* A part of an expandable segment goes back to the driver, from *at on: that, or what is left of a
+ * part that was mapped at once. *at moves behind it. */
+static int unmap_part(struct snapshot *snapshot, int64_t device, struct snapshot_live live,
+                      int64_t *at, int64_t end)
+{
+    int64_t begin, time = live.start, rest;
+    struct snapshot_live *part = part_at(snapshot, device, *at, end, &begin), gone;
+    if (!part) { /* mapped before the history */
+        live.bytes = begin - *at;
+        live.start = snapshot->device[device].first;
+        live.stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
+        int rc = snapshot_put_life(snapshot, device, *at, true, &live, time);
+        *at = begin;
+        return rc;
+    }
+    gone = *part;
+    rest = begin + gone.bytes - end;
+    part->bytes = *at - begin;
+    gone.bytes -= part->bytes + (rest > 0 ? rest : 0);
+    int rc = snapshot_put_life(snapshot, device, *at, true, &gone, time);
+    if (!rc && !part->bytes)
+        rc = snapshot_lives_remove(&snapshot->segments,
+                                   imp_map_find(&snapshot->segments.at, begin, device));
+    *at += gone.bytes;
+    if (rc || rest <= 0)
+        return rc;
+    gone.bytes = rest;
+    return snapshot_lives_add(&snapshot->segments, end, device, gone);
+}
+
+/* A range of an expandable segment goes back to the driver. */
+int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
+                   struct snapshot_live live)
+{
+    int64_t at = address, end;
+    int rc = 0;
+    live.expandable = true;
+    if (address < 0 || __builtin_add_overflow(address, live.bytes, &end))
+        return 0;
+    while (at < end && !rc)
+        rc = unmap_part(snapshot, device, live, &at, end);
+    return rc;
+}
+
+/* A part of an expandable segment that was mapped in the history and is still there. */
+struct part {
+    int64_t device, address, bytes, before; /* before: bytes of all parts that sort before it */
+};
+
+static int part_order(const void *left, const void *right)
+{
+    const struct part *first = left, *second = right;
+    if (first->device != second->device)
+        return first->device < second->device ? -1 : 1;
+    return (first->address > second->address) - (first->address < second->address);
+}
+
+/* Lists these parts in order, with one more behind the last; NULL: no memory. */
+static struct part *list_parts(const struct snapshot *snapshot, size_t *count)
+{
+    const struct snapshot_lives *segments = &snapshot->segments;
+    struct part *parts = calloc(segments->count + 1, sizeof *parts);
+    int64_t sum = 0;
+    *count = 0;
+    for (size_t i = 0; parts && i < segments->at.cap; i++) {
+        const struct imp_map_slot *slot = &segments->at.slot[i];
+        if (!slot->used || slot->value < 0 || !segments->live[slot->value].expandable)
+            continue;
+        parts[(*count)++] =
+            (struct part){slot->second, slot->first, segments->live[slot->value].bytes, 0};
+    }
+    if (parts && *count)
+        qsort(parts, *count, sizeof *parts, part_order);
+    for (size_t i = 0; parts && i <= *count; i++) {
+        parts[i].before = sum;
+        if (__builtin_add_overflow(sum, parts[i].bytes, &sum))
+            sum = INT64_MAX;
+    }
+    return parts;
+}
+
+/* Bytes of the parts that begin below an address of a device. */
+static int64_t parts_below(const struct part *parts, size_t count, int64_t device, int64_t address)
+{
+    size_t low = 0, high = count;
+    const struct part key = {.device = device, .address = address};
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (part_order(&parts[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return parts[low].before;
+}
+
+/* Of the expandable segments of the snapshot what was there before the history: the rest is in the
+ * history, part by part. */
+int snapshot_without_parts(struct snapshot *snapshot)
+{
+    size_t count;
+    struct part *parts = list_parts(snapshot, &count);
+    if (!parts)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < snapshot->final_count; i++) {
+        struct snapshot_final *final = &snapshot->final[i];
+        int64_t end;
+        if (!final->segment || !final->live.expandable ||
+            __builtin_add_overflow(final->address, final->live.bytes, &end))
+            continue;
+        final->live.bytes -= parts_below(parts, count, final->device, end) -
+                             parts_below(parts, count, final->device, final->address);
+        final->in_history = final->live.bytes <= 0;
+    }
+    free(parts);
+    return 0;
+}
