@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "store/import/input/input.h"
+#include "store/import/input/unpack.h"
 #include "store/import/perfetto/perfetto_import.h"
 #include "store/import/perfetto/perfetto_private.h"
 
 #define PACKET_MOST ((size_t)64 << 20)
 #define FIRST_ROOM  ((size_t)1 << 20)
+#define HEAD_LEAST  65536 /* bytes of a head that may end inside of the first packet */
 
 enum { TRACE_PACKET = 1 };
 enum {
@@ -30,7 +32,7 @@ enum {
     PACKET_DEFAULTS = 59,
     PACKET_TRACK = 60
 };
-enum { FLAG_STATE_CLEARED = 1 };
+enum { FLAG_STATE_CLEARED = 1, DESCRIPTOR_UUID = 1 };
 
 /* The bytes of the file that were read and not used yet. */
 struct window {
@@ -42,7 +44,7 @@ struct window {
 
 /* A packet, once all of its fields were seen. */
 struct packet {
-    struct pb_span event, interned, clocks, defaults, track;
+    struct pb_span event, interned, clocks, defaults, track, packed;
     uint64_t time, flags;
     int64_t sequence, clock;
     bool has_time;
@@ -50,29 +52,49 @@ struct packet {
 
 /* ---- packets ----------------------------------------------------------------------------------- */
 
-/* Is it a packet: does it have a time, or the number of its writer? */
+/* Does a message begin with the number of a track? */
+static bool is_track(struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    return pb_next(&pb, &field) && field.number == DESCRIPTOR_UUID && field.wire == PB_VARINT;
+}
+
+/* Is it a packet: does it have a time, the number of its writer, a track, or compressed packets?
+ * The first one may be longer than the head. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     struct pb file = pb_of((struct pb_span){head, bytes});
     struct pb_field field;
-    if (!pb_next(&file, &field) || field.number != TRACE_PACKET || field.wire != PB_BYTES)
-        return false;
-    struct pb pb = pb_of(field.span);
+    uint64_t key, length;
     bool told = false;
+    if (!bytes || !pb_varint(&file, &key) || key != (TRACE_PACKET << 3 | PB_BYTES) ||
+        !pb_varint(&file, &length))
+        return false;
+    bool whole = length <= (uint64_t)(file.end - file.at);
+    if (!whole && bytes < HEAD_LEAST)
+        return false;
+    struct pb pb =
+        pb_of((struct pb_span){file.at, whole ? (size_t)length : (size_t)(file.end - file.at)});
+    struct pb first = pb;
     while (pb_next(&pb, &field))
-        told |= (field.number == PACKET_TIME || field.number == PACKET_SEQUENCE) &&
-                field.wire == PB_VARINT;
-    return told && !pb.bad;
+        told |=
+            ((field.number == PACKET_TIME || field.number == PACKET_SEQUENCE) &&
+             field.wire == PB_VARINT) ||
+            (field.wire == PB_BYTES && (field.number == PACKET_COMPRESSED ||
+                                        (field.number == PACKET_TRACK && is_track(field.span))));
+    if (!whole && pb_varint(&first, &key))
+        told |= key == (PACKET_COMPRESSED << 3 | PB_BYTES);
+    return told && (!pb.bad || !whole);
 }
 
-static struct packet packet_of(struct perfetto *perfetto, struct pb_span message)
+static struct packet packet_of(struct pb_span message)
 {
     struct packet packet = {.has_time = false};
     struct pb pb = pb_of(message);
     struct pb_field field;
     while (pb_next(&pb, &field)) {
         struct pb_span *part = NULL;
-        perfetto->compressed += field.number == PACKET_COMPRESSED;
         if (field.number == PACKET_TIME && field.wire == PB_VARINT) {
             packet.time = field.value;
             packet.has_time = true;
@@ -95,20 +117,48 @@ static struct packet packet_of(struct perfetto *perfetto, struct pb_span message
             part = &packet.defaults;
         else if (field.number == PACKET_TRACK)
             part = &packet.track;
+        else if (field.number == PACKET_COMPRESSED)
+            part = &packet.packed;
         if (part && field.wire == PB_BYTES)
             *part = field.span;
     }
     return packet;
 }
 
+static int read_packet(struct perfetto *perfetto, struct pb_span message);
+
+/* Reads the packets in a compressed one, which holds no others. */
+static int read_packed(struct perfetto *perfetto, struct pb_span packed)
+{
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    struct pb_field field;
+    if (perfetto->unpacking) {
+        perfetto->damaged++;
+        return 0;
+    }
+    int rc = imp_unpack(packed, PACKET_MOST, &data, &bytes);
+    perfetto->damaged += rc == TACHO_EFORMAT;
+    rc = rc == TACHO_EFORMAT ? 0 : rc;
+    perfetto->unpacking = true;
+    for (struct pb pb = pb_of((struct pb_span){data, bytes}); !rc && pb_next(&pb, &field);)
+        if (field.number == TRACE_PACKET && field.wire == PB_BYTES)
+            rc = read_packet(perfetto, field.span);
+    perfetto->unpacking = false;
+    free(data);
+    return rc;
+}
+
 static int read_packet(struct perfetto *perfetto, struct pb_span message)
 {
-    struct packet packet = packet_of(perfetto, message);
+    struct packet packet = packet_of(message);
     struct perfetto_sequence *sequence = perfetto_sequence_of(perfetto, packet.sequence);
     int64_t time = 0;
     int rc = 0;
     if (!sequence)
         return TACHO_ENOMEM;
+    if (packet.packed.bytes)
+        return read_packed(perfetto, packet.packed);
     if (packet.flags & FLAG_STATE_CLEARED)
         perfetto_sequence_clear(sequence);
     if (packet.defaults.bytes)
@@ -243,7 +293,7 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
                   {"slice nested too deep", perfetto->too_deep},
                   {"event whose clock is not known", perfetto->no_clock},
                   {"packet larger than 64 MiB", perfetto->too_large},
-                  {"compressed packets: not read", perfetto->compressed}};
+                  {"compressed packets that are damaged or too large", perfetto->damaged}};
     char text[80];
     int rc = 0;
     (void)process;
@@ -262,9 +312,9 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
 /* Says why a trace has nothing to read. */
 static int nothing(const struct perfetto *perfetto, const char *path, struct tacho_error *err)
 {
-    if (perfetto->compressed)
-        return tacho_fail(err, TACHO_ENOTSUP, "unpack it: traceconv decompress_packets FILE OUT",
-                          "%s: a Perfetto trace whose packets are compressed", path);
+    if (perfetto->damaged && !perfetto->others)
+        return tacho_fail(err, TACHO_EFORMAT, "copy it again, or: traceconv decompress_packets",
+                          "%s: a Perfetto trace whose compressed packets are damaged", path);
     return tacho_fail(err, TACHO_ENOTSUP,
                       "trace the program's own events (TRACE_EVENT of the Perfetto SDK), or record "
                       "it with 'tacho run -- CMD'",
@@ -281,7 +331,7 @@ static int read_trace(struct imp_run *run, const char *path, struct tacho_error 
         .source = read_packets, .rank = rank_of, .finish = finish, .ctx = &perfetto};
     struct tacho_error why = {0};
     int rc = kineto_read_as(run, path, &dialect, &why);
-    if (rc == TACHO_EFORMAT && !perfetto.events && (perfetto.compressed || perfetto.others))
+    if (rc == TACHO_EFORMAT && !perfetto.events && (perfetto.damaged || perfetto.others))
         rc = nothing(&perfetto, path, &why);
     if (rc && err)
         *err = why;

@@ -93,6 +93,7 @@ static int emit(struct perfetto *perfetto, const struct perfetto_open *open, con
         arg[i] = (struct kj_arg){key, place_span(open, open->arg[i].value),
                                  kineto_arg_find(key.text, key.bytes)};
     }
+    perfetto_rocm(&event);
     return perfetto->emit(perfetto->to, &event);
 }
 
@@ -241,16 +242,31 @@ static int end_slice(struct perfetto *perfetto, size_t index, int64_t time)
     return rc;
 }
 
-static int count_value(struct perfetto *perfetto, size_t index, const struct reading *reading,
-                       int64_t time)
+/* The value of a counter in its unit: of one that tells differences, the sum so far. */
+static double counted(struct perfetto_track *track, const struct perfetto_sequence *sequence,
+                      double value)
+{
+    if (track->incremental) {
+        if (track->clears != sequence->clears)
+            track->sum = 0;
+        track->clears = sequence->clears;
+        track->sum += value;
+        value = track->sum;
+    }
+    return value * (double)track->multiplier;
+}
+
+static int count_value(struct perfetto *perfetto, const struct perfetto_sequence *sequence,
+                       size_t index, const struct reading *reading, int64_t time)
 {
     struct perfetto_open open = {.time = time};
     struct perfetto_arg arg;
-    struct pb_span name = perfetto_text(perfetto, perfetto->track[index].name);
+    struct perfetto_track *track = &perfetto->track[index];
+    struct pb_span name = perfetto_text(perfetto, track->name);
     char number[40];
-    int length = snprintf(number, sizeof number, "%.17g", reading->value);
     if (!reading->has_value)
         return 0;
+    int length = snprintf(number, sizeof number, "%.17g", counted(track, sequence, reading->value));
     open.name = put_string(&open.text, name.bytes ? name : reading->name);
     arg.key = (struct perfetto_place){open.text.bytes, 5};
     kineto_text_puts(&open.text, "value");
@@ -275,7 +291,7 @@ int perfetto_event(struct perfetto *perfetto, const struct perfetto_sequence *se
     if (reading.type == TYPE_END)
         return end_slice(perfetto, (size_t)index, time);
     if (reading.type == TYPE_COUNTER)
-        return count_value(perfetto, (size_t)index, &reading, time);
+        return count_value(perfetto, sequence, (size_t)index, &reading, time);
     if (reading.type != TYPE_BEGIN && reading.type != TYPE_INSTANT) {
         perfetto->others++;
         return 0;

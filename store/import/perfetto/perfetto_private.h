@@ -2,10 +2,11 @@
  *
  * Private to store/import/perfetto/: track events of Perfetto's format as events of Kineto.
  * perfetto.c reads packets, perfetto_state.c keeps what packets of a writer refer to (interned
- * names, clocks) and the tracks, perfetto_event.c pairs begins with ends.
+ * names, clocks) and the tracks, perfetto_event.c pairs begins with ends, perfetto_rocm.c
+ * translates the events of rocprofv3.
  *
- * A trace is untrusted: numbers may repeat, refer to nothing, or be anything. Memory: one packet,
- * the distinct names, the tracks, and the slices that are open at the moment.
+ * A trace is untrusted: numbers may repeat, refer to nothing, or be anything. Memory: one packet
+ * (unpacked), the distinct names, the tracks, and the slices that are open at the moment.
  */
 #ifndef STORE_IMPORT_PERFETTO_PERFETTO_PRIVATE_H
 #define STORE_IMPORT_PERFETTO_PERFETTO_PRIVATE_H
@@ -26,14 +27,21 @@ enum perfetto_interned {
     PERFETTO_INTERNED_COUNT
 };
 
+#define PERFETTO_CLOCKS 4 /* of one writer */
+
 /* What the packets of one writer refer to. */
 struct perfetto_sequence {
     struct imp_map interned[PERFETTO_INTERNED_COUNT]; /* number -> text + 1 */
     uint64_t default_track;
     int64_t default_clock;
     bool has_default_track;
-    /* A clock whose times are differences to the packet before. */
-    int64_t relative_clock, relative_now, relative_offset, relative_unit;
+    int64_t clears; /* how often its state was cleared */
+    /* Clocks of its own: times count units of ns, or are differences to the packet before. */
+    struct perfetto_clock {
+        int64_t id, now, offset, unit; /* ns; offset: to the clock of the trace */
+        bool relative;
+    } clock[PERFETTO_CLOCKS];
+    size_t clock_count;
 };
 
 /* A slice that has begun; places are offsets in `text`. */
@@ -53,6 +61,11 @@ struct perfetto_track {
     uint64_t uuid, parent;
     int64_t pid, tid; /* STORE_ABSENT: those of its parent; its own made-up one */
     bool counter;
+    /* Of a counter: what its values are multiplied by; are they differences, and their sum since
+     * the writer's state was cleared for the `clears`-th time. */
+    int64_t multiplier, clears;
+    bool incremental;
+    double sum;
     size_t name; /* text + 1; 0: none */
     struct perfetto_open *open;
     size_t open_count, open_room;
@@ -67,8 +80,9 @@ struct perfetto {
     size_t sequence_count, sequence_room;
     struct perfetto_track *track;
     size_t track_count, track_room;
-    int64_t rank; /* STORE_ABSENT: none; RANK_MANY: several */
-    int64_t events, compressed, others, no_begin, too_deep, no_clock, too_large;
+    int64_t rank;   /* STORE_ABSENT: none; RANK_MANY: several */
+    bool unpacking; /* the packet was compressed */
+    int64_t events, damaged, others, no_begin, too_deep, no_clock, too_large;
 };
 
 #define PERFETTO_RANK_MANY (-2)
@@ -97,6 +111,12 @@ int perfetto_describe(struct perfetto *perfetto, struct pb_span message);
 /* The process and thread that show a track. */
 void perfetto_place_of(const struct perfetto *perfetto, size_t track, int64_t *pid, int64_t *tid);
 void perfetto_clear(struct perfetto *perfetto);
+
+/* ---- perfetto_rocm.c --------------------------------------------------------------------------- */
+
+/* Translates an event of rocprofv3; others are left as they are. What it puts in is static, or
+ * part of the event. */
+void perfetto_rocm(struct kj_event *event);
 
 /* ---- perfetto_event.c -------------------------------------------------------------------------- */
 

@@ -19,7 +19,8 @@ enum { INTERNED_ID = 1, INTERNED_TEXT = 2 };
 enum { DEFAULTS_EVENT = 11, DEFAULTS_CLOCK = 58, EVENT_DEFAULTS_TRACK = 11 };
 enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME = 2, CLOCK_RELATIVE = 3, CLOCK_UNIT = 4 };
 enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5 };
-enum { TRACK_COUNTER = 8 };
+enum { TRACK_COUNTER = 8, TRACK_STATIC_NAME = 10, TRACK_ATRACE_NAME = 13 };
+enum { COUNTER_MULTIPLIER = 4, COUNTER_INCREMENTAL = 5 };
 enum { PROCESS_PID = 1, PROCESS_NAME = 6, PROCESS_LABELS = 8 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 
@@ -41,7 +42,7 @@ void perfetto_sequence_clear(struct perfetto_sequence *sequence)
 {
     for (int kind = 0; kind < PERFETTO_INTERNED_COUNT; kind++)
         imp_map_free(&sequence->interned[kind]);
-    *sequence = (struct perfetto_sequence){0};
+    *sequence = (struct perfetto_sequence){.clears = sequence->clears + 1};
 }
 
 /* One entry of InternedData: a number and a text. */
@@ -136,32 +137,55 @@ static struct clock clock_of(struct pb_span message)
     return clock;
 }
 
-/* A ClockSnapshot: what a writer's own clocks showed when the boot clock showed a time. */
+/* The clock of a writer's own; NULL: it was not told of. */
+static struct perfetto_clock *own_clock(struct perfetto_sequence *sequence, int64_t id)
+{
+    for (size_t i = 0; i < sequence->clock_count; i++)
+        if (sequence->clock[i].id == id)
+            return &sequence->clock[i];
+    return NULL;
+}
+
+/* Sets a clock of a writer's own, which showed its time when the trace's clock showed `boot`. */
+static void set_clock(struct perfetto_sequence *sequence, const struct clock *clock, int64_t boot)
+{
+    struct perfetto_clock *own = own_clock(sequence, clock->id);
+    if (!own && sequence->clock_count == PERFETTO_CLOCKS)
+        return;
+    if (!own)
+        own = &sequence->clock[sequence->clock_count++];
+    *own =
+        (struct perfetto_clock){.id = clock->id, .unit = clock->unit, .relative = clock->relative};
+    if (__builtin_mul_overflow(clock->time, clock->unit, &own->now) ||
+        __builtin_sub_overflow(boot, own->now, &own->offset)) {
+        own->now = 0;
+        own->offset = boot;
+    }
+}
+
+/* A ClockSnapshot: what a writer's own clocks showed when the boot clock showed a time; without a
+ * boot clock, another one of the system. */
 void perfetto_clocks(struct perfetto_sequence *sequence, struct pb_span message)
 {
-    struct pb pb = pb_of(message);
+    struct clock clock;
     struct pb_field field;
-    struct clock own = {0};
     int64_t boot = 0;
     bool found = false;
-    while (pb_next(&pb, &field)) {
+    for (struct pb pb = pb_of(message); pb_next(&pb, &field);) {
         if (field.number != SNAPSHOT_CLOCKS || field.wire != PB_BYTES)
             continue;
-        struct clock clock = clock_of(field.span);
-        if (clock.id == CLOCK_BOOT)
+        clock = clock_of(field.span);
+        if (clock.id == CLOCK_BOOT || (!found && clock.id < CLOCK_OF_OWN))
             boot = clock.time;
-        if (clock.id >= CLOCK_OF_OWN && (!found || clock.relative)) {
-            own = clock;
-            found = true;
-        }
+        found |= clock.id == CLOCK_BOOT;
     }
-    if (!found || !own.relative)
-        return;
-    sequence->relative_clock = own.id;
-    sequence->relative_unit = own.unit;
-    if (__builtin_mul_overflow(own.time, own.unit, &sequence->relative_now))
-        sequence->relative_now = 0;
-    sequence->relative_offset = boot - sequence->relative_now;
+    for (struct pb pb = pb_of(message); pb_next(&pb, &field);) {
+        if (field.number != SNAPSHOT_CLOCKS || field.wire != PB_BYTES)
+            continue;
+        clock = clock_of(field.span);
+        if (clock.id >= CLOCK_OF_OWN)
+            set_clock(sequence, &clock, boot);
+    }
 }
 
 bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t stamp, int64_t *ns)
@@ -173,12 +197,12 @@ bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t s
     *ns = (int64_t)stamp;
     if (clock < CLOCK_OF_OWN)
         return true;
-    if (clock != sequence->relative_clock || !sequence->relative_unit)
+    struct perfetto_clock *own = own_clock(sequence, clock);
+    if (!own || __builtin_mul_overflow(*ns, own->unit, &more))
         return false;
-    if (__builtin_mul_overflow(*ns, sequence->relative_unit, &more) ||
-        __builtin_add_overflow(sequence->relative_now, more, &sequence->relative_now))
+    if (own->relative && __builtin_add_overflow(own->now, more, &own->now))
         return false;
-    return !__builtin_add_overflow(sequence->relative_now, sequence->relative_offset, ns);
+    return !__builtin_add_overflow(own->relative ? own->now : more, own->offset, ns);
 }
 
 /* ---- tracks ------------------------------------------------------------------------------------ */
@@ -192,8 +216,8 @@ int64_t perfetto_track_at(struct perfetto *perfetto, uint64_t uuid)
                       sizeof *perfetto->track) ||
         imp_map_put(&perfetto->track_of, (int64_t)uuid, 0, (int64_t)perfetto->track_count))
         return -1;
-    perfetto->track[perfetto->track_count] =
-        (struct perfetto_track){.uuid = uuid, .pid = STORE_ABSENT, .tid = STORE_ABSENT};
+    perfetto->track[perfetto->track_count] = (struct perfetto_track){
+        .uuid = uuid, .pid = STORE_ABSENT, .tid = STORE_ABSENT, .multiplier = 1};
     return (int64_t)perfetto->track_count++;
 }
 
@@ -248,11 +272,25 @@ static int describe_place(struct perfetto *perfetto, struct perfetto_track *trac
                               track->tid, name);
 }
 
+/* A CounterDescriptor: the unit of its values, and whether they are differences. */
+static void describe_counter(struct perfetto_track *track, struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    while (pb_next(&pb, &field)) {
+        if (field.number == COUNTER_MULTIPLIER && field.wire == PB_VARINT && field.value > 0 &&
+            field.value <= INT64_MAX)
+            track->multiplier = (int64_t)field.value;
+        else if (field.number == COUNTER_INCREMENTAL && field.wire == PB_VARINT)
+            track->incremental = field.value != 0;
+    }
+}
+
 int perfetto_describe(struct perfetto *perfetto, struct pb_span message)
 {
     struct pb pb = pb_of(message);
     struct pb_field field;
-    struct pb_span name = {NULL, 0}, process = name, thread = name;
+    struct pb_span name = {NULL, 0}, process = name, thread = name, counted = name;
     uint64_t uuid = 0, parent = 0;
     int64_t known = 0, pid, tid;
     bool counter = false, added;
@@ -263,8 +301,11 @@ int perfetto_describe(struct perfetto *perfetto, struct pb_span message)
             parent = field.value;
         else if (field.wire != PB_BYTES)
             continue;
-        else if (field.number == TRACK_NAME)
+        else if (field.number == TRACK_NAME || field.number == TRACK_STATIC_NAME ||
+                 field.number == TRACK_ATRACE_NAME)
             name = field.span;
+        else if (field.number == TRACK_COUNTER)
+            counted = field.span;
         else if (field.number == TRACK_PROCESS)
             process = field.span;
         else if (field.number == TRACK_THREAD)
@@ -277,6 +318,7 @@ int perfetto_describe(struct perfetto *perfetto, struct pb_span message)
     struct perfetto_track *track = &perfetto->track[index];
     track->parent = parent;
     track->counter = counter;
+    describe_counter(track, counted);
     int rc = 0;
     if (name.bytes)
         rc = store_intern_put(&perfetto->texts, name.data, name.bytes, &known, &added);
