@@ -31,7 +31,8 @@ enum {
     PROFILE_STRING,
     PROFILE_TIME = 9,
     PROFILE_DURATION,
-    PROFILE_PERIOD = 12,
+    PROFILE_PERIOD_TYPE,
+    PROFILE_PERIOD,
     PROFILE_LAST = 16
 };
 enum { TYPE_TYPE = 1, TYPE_UNIT };
@@ -47,11 +48,13 @@ struct reading {
     struct imp_map functions, locations; /* id -> where its message is in the file */
     const unsigned char *data;
     struct imp_map frames; /* id of a location and number of a line -> string of the store */
-    struct {
+    struct value_type {
         uint64_t type, unit;
-    } type[TYPES_MOST];
+    } type[TYPES_MOST], period_type;
     size_t type_count;
     int count_at, time_at; /* places of the values; -1: there is none */
+    int64_t time_unit;     /* ns of one of the time */
+    bool timed;            /* samples are of time: by a value, or by the period */
     int64_t start, duration, period;
     int64_t samples, time_sum, track, written, each;
 };
@@ -79,7 +82,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
     struct pb_field field;
     size_t types = 0, others = 0;
     while (pb_next(&pb, &field)) {
-        bool message = field.number <= PROFILE_STRING || field.number == 11;
+        bool message = field.number <= PROFILE_STRING || field.number == PROFILE_PERIOD_TYPE;
         if (!field.number || field.number > PROFILE_LAST || (message && field.wire != PB_BYTES) ||
             (!types && (field.number != PROFILE_SAMPLE_TYPE || !is_value_type(field.span))))
             return false;
@@ -142,6 +145,11 @@ static struct pb_span place_of(const struct imp_map *map, const struct reading *
     return (struct pb_span){reading->data + *at, (size_t)*bytes};
 }
 
+static struct value_type type_of(struct pb_span message)
+{
+    return (struct value_type){number_of(message, TYPE_TYPE), number_of(message, TYPE_UNIT)};
+}
+
 static int read_field(struct reading *reading, const struct pb_field *field)
 {
     int rc = 0;
@@ -151,10 +159,11 @@ static int read_field(struct reading *reading, const struct pb_field *field)
         rc = add_place(&reading->locations, reading, field->span);
     else if (field->number == PROFILE_FUNCTION && field->wire == PB_BYTES)
         rc = add_place(&reading->functions, reading, field->span);
-    else if (field->number == PROFILE_SAMPLE_TYPE && reading->type_count < TYPES_MOST) {
-        reading->type[reading->type_count].type = number_of(field->span, TYPE_TYPE);
-        reading->type[reading->type_count++].unit = number_of(field->span, TYPE_UNIT);
-    } else if (field->number == PROFILE_TIME && field->value < (uint64_t)IMP_TIME_MAX)
+    else if (field->number == PROFILE_SAMPLE_TYPE && reading->type_count < TYPES_MOST)
+        reading->type[reading->type_count++] = type_of(field->span);
+    else if (field->number == PROFILE_PERIOD_TYPE && field->wire == PB_BYTES)
+        reading->period_type = type_of(field->span);
+    else if (field->number == PROFILE_TIME && field->value < (uint64_t)IMP_TIME_MAX)
         reading->start = (int64_t)field->value;
     else if (field->number == PROFILE_DURATION && field->value < (uint64_t)IMP_TIME_MAX)
         reading->duration = (int64_t)field->value;
@@ -163,20 +172,60 @@ static int read_field(struct reading *reading, const struct pb_field *field)
     return rc;
 }
 
-/* Which value of a sample counts samples, and which is time. */
+/* ns of a unit of time; 0: it is none. */
+static int64_t unit_ns(const struct reading *reading, uint64_t unit)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {{"nanoseconds", 1},
+                 {"microseconds", 1000},
+                 {"milliseconds", 1000000},
+                 {"seconds", 1000000000},
+                 {"ns", 1},
+                 {"us", 1000},
+                 {"ms", 1000000}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (text_is(reading, unit, units[i].name))
+            return units[i].ns;
+    return 0;
+}
+
+static bool is_one_of(const struct reading *reading, uint64_t text, const char *const *names,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (text_is(reading, text, names[i]))
+            return true;
+    return false;
+}
+
+/* Which value of a sample counts samples, and which is time. Samplers that only count say in the
+ * type of their period that they sample time (Parca). */
 static void choose_values(struct reading *reading)
 {
     static const char *const times[] = {"cpu", "samples", "wall", "time", "self"};
+    static const char *const counts[] = {"samples", "sample"};
     reading->count_at = reading->time_at = -1;
     for (size_t i = 0; i < reading->type_count; i++) {
-        if (text_is(reading, reading->type[i].unit, "count") && reading->count_at < 0 &&
-            text_is(reading, reading->type[i].type, "samples"))
+        const struct value_type *type = &reading->type[i];
+        int64_t unit = unit_ns(reading, type->unit);
+        if (reading->count_at < 0 && text_is(reading, type->unit, "count") &&
+            is_one_of(reading, type->type, counts, sizeof counts / sizeof *counts))
             reading->count_at = (int)i;
-        for (size_t k = 0; k < sizeof times / sizeof *times && reading->time_at < 0; k++)
-            if (text_is(reading, reading->type[i].unit, "nanoseconds") &&
-                text_is(reading, reading->type[i].type, times[k]))
-                reading->time_at = (int)i;
+        if (reading->time_at < 0 && unit &&
+            is_one_of(reading, type->type, times, sizeof times / sizeof *times)) {
+            reading->time_at = (int)i;
+            reading->time_unit = unit;
+        }
     }
+    int64_t unit = unit_ns(reading, reading->period_type.unit);
+    reading->timed =
+        reading->time_at >= 0 ||
+        (reading->count_at >= 0 && unit && reading->period > 0 &&
+         is_one_of(reading, reading->period_type.type, times, sizeof times / sizeof *times));
+    if (unit && __builtin_mul_overflow(reading->period, unit, &reading->period))
+        reading->period = 0;
 }
 
 /* ---- stacks ------------------------------------------------------------------------------------ */
@@ -290,13 +339,20 @@ static int64_t count_of(const struct reading *reading, const struct sample *samp
     int at = reading->count_at >= 0 ? reading->count_at : reading->time_at;
     if (at < 0 || (size_t)at >= sample->values || sample->value[at] <= 0)
         return 0;
-    return reading->count_at >= 0 ? sample->value[at] : sample->value[at] / reading->period;
+    int64_t each = reading->period / reading->time_unit;
+    if (reading->count_at >= 0 || each < 1)
+        return sample->value[at];
+    return sample->value[at] / each;
 }
 
 static int64_t ns_of(const struct reading *reading, const struct sample *sample)
 {
     int at = reading->time_at;
-    return at >= 0 && (size_t)at < sample->values && sample->value[at] > 0 ? sample->value[at] : 0;
+    int64_t ns;
+    if (at < 0 || (size_t)at >= sample->values || sample->value[at] <= 0 ||
+        __builtin_mul_overflow(sample->value[at], reading->time_unit, &ns))
+        return 0;
+    return ns;
 }
 
 /* Reads all samples: first to count them, then to write them. */
@@ -342,7 +398,7 @@ static int nothing(const struct reading *reading, bool bad, const char *path,
         type = text_of(reading, reading->type[i].type);
         bad |= reading->type[i].type >= reading->string_count; /* strings are written last */
     }
-    if (!bad && type.bytes && reading->time_at < 0)
+    if (!bad && type.bytes && !reading->timed)
         return tacho_fail(err, TACHO_ENOTSUP, "give a CPU profile (of Go: /debug/pprof/profile)",
                           "%s: a pprof profile of '%.*s', which is no time of the processor", path,
                           (int)(type.bytes < 60 ? type.bytes : 60), (const char *)type.data);
@@ -378,7 +434,7 @@ static int read_profile(struct reading *reading, struct imp_run *run, struct pb_
         rc = read_field(reading, &field);
     *bad = pb.bad;
     choose_values(reading);
-    if (rc || reading->time_at < 0)
+    if (rc || !reading->timed)
         return rc;
     reading->period = reading->period > 0 ? reading->period : 10000000;
     rc = read_samples(reading, file, false);
@@ -386,6 +442,9 @@ static int read_profile(struct reading *reading, struct imp_run *run, struct pb_
         return rc;
     if (reading->count_at >= 0 && reading->time_sum / reading->samples > 0)
         reading->period = reading->time_sum / reading->samples;
+    if (!reading->time_sum &&
+        __builtin_mul_overflow(reading->samples, reading->period, &reading->time_sum))
+        reading->time_sum = 0;
     if (!reading->duration)
         reading->duration = reading->time_sum;
     reading->each = 1 + reading->samples / SAMPLES_MOST;
@@ -409,7 +468,7 @@ static int read_profile(struct reading *reading, struct imp_run *run, struct pb_
 /* Reads one profile; this is the `read` of the importer. */
 static int read_file(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct reading reading = {.count_at = -1, .time_at = -1};
+    struct reading reading = {.count_at = -1, .time_at = -1, .time_unit = 1};
     struct imp_whole whole;
     bool bad = false;
     int rc = imp_whole_read(run, path, BYTES_MOST, &whole, err);
