@@ -16,12 +16,24 @@ enum xla_plane_kind {
     XLA_PLANE_OTHER,
     XLA_PLANE_GPU,
     XLA_PLANE_TPU,
+    XLA_PLANE_SPARSE, /* a sparse core of a TPU */
     XLA_PLANE_HOST,
     XLA_PLANE_TASK
 };
 
 /* "/device:GPU:3": the kind of a plane by its name, and the number of its device. */
 enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device);
+
+static inline bool xla_is_tpu(enum xla_plane_kind kind)
+{
+    return kind == XLA_PLANE_TPU || kind == XLA_PLANE_SPARSE;
+}
+static inline bool xla_is_device(enum xla_plane_kind kind)
+{
+    return kind == XLA_PLANE_GPU || xla_is_tpu(kind);
+}
+/* "/device:TPU:3 SparseCore 1": the number of the sparse core; 0: it has none. */
+int64_t xla_sparse_core(struct pb_span name);
 
 /* What a line of a device plane holds. Lines that are made of others are not read. */
 enum xla_line_kind {
@@ -34,7 +46,8 @@ enum xla_line_kind {
 enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name,
                                     int64_t *stream);
 
-/* The collective of an operation of XLA ("all-reduce-start.3"), as tacho calls it; NULL: none. */
+/* The collective of an operation of XLA ("all-reduce-start.3") or of its category ("all-reduce
+ * fusion"), as tacho calls it; NULL: none. */
 const char *xla_collective_of(struct pb_span op);
 /* Is it an operation that only holds others (a loop, a call)? */
 bool xla_is_container(struct pb_span category, struct pb_span op);
@@ -42,6 +55,8 @@ bool xla_is_container(struct pb_span category, struct pb_span op);
 const char *xla_host_category(struct pb_span name, bool has_correlation, bool has_op);
 /* "jit_train_step" and "jit_train_step(17)" are calls of PjitFunction(train_step). */
 bool xla_is_call_of(struct pb_span event, struct pb_span module);
+/* "jit_train_step:XLA GPU module", the launch of a module by the host: its name; else empty. */
+struct pb_span xla_launched_module(struct pb_span event);
 bool xla_equals(struct pb_span span, const char *text);
 bool xla_begins(struct pb_span span, const char *text);
 bool xla_holds(struct pb_span span, const char *text);
@@ -52,9 +67,15 @@ static inline struct pb_span xla_span(const char *text)
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------ */
 
-/* What may become steps: the marks of the program, executions of modules on devices, and calls of
- * compiled functions on the host. xla_steps.c chooses. */
-enum xla_step_source { XLA_STEP_DEVICE, XLA_STEP_MARKED, XLA_STEP_MODULE, XLA_STEP_CALL };
+/* What may become steps: the marks of the program, executions of modules on devices, calls of
+ * compiled functions on the host, and launches of modules by it. xla_steps.c chooses. */
+enum xla_step_source {
+    XLA_STEP_DEVICE,
+    XLA_STEP_MARKED,
+    XLA_STEP_MODULE,
+    XLA_STEP_CALL,
+    XLA_STEP_LAUNCH
+};
 
 struct xla_step {
     enum xla_step_source source;
@@ -69,6 +90,7 @@ struct xla_steps {
     struct xla_step_name {
         char *text;
         int64_t device_ns; /* of the operations of this module */
+        int64_t launch_ns; /* of its launches */
     } * name;
     size_t name_count, name_room, last_name;
 };
@@ -77,6 +99,8 @@ struct xla_steps {
 int xla_steps_add(struct xla_steps *steps, struct xla_step step, struct pb_span name);
 /* Adds the time of an operation to its module. */
 int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t dur);
+/* Keeps the launch of a module; other events of the host are ignored. */
+int xla_steps_launch(struct xla_steps *steps, struct xla_step step, struct pb_span event);
 /* Writes the steps of the best source that there is, and a run key that names it. */
 int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows);
 void xla_steps_clear(struct xla_steps *steps);

@@ -20,7 +20,7 @@
 
 struct plane {
     enum xla_plane_kind kind;
-    int64_t device;
+    int64_t device, core; /* core: of a sparse core */
 };
 
 struct line {
@@ -80,6 +80,7 @@ static int add_plane(struct reading *reading, int64_t pid, struct pb_span name)
 {
     struct plane plane;
     plane.kind = xla_plane_kind_of(name, &plane.device);
+    plane.core = xla_sparse_core(name);
     int rc = imp_list_room((void **)&reading->plane, &reading->plane_room, reading->plane_count,
                            sizeof plane);
     if (!rc)
@@ -151,6 +152,8 @@ static struct line *device_line(struct reading *reading, const struct kj_event *
         return NULL;
     struct line *line = &reading->line[*index];
     line->kind = xla_line_kind_of(plane->kind, xla_span(line->name), &stream);
+    if (plane->kind == XLA_PLANE_SPARSE)
+        stream += plane->core;
     snprintf(line->device, sizeof line->device, "%" PRId64, plane->device);
     snprintf(line->stream, sizeof line->stream, "%" PRId64, stream == STORE_ABSENT ? -1 : stream);
     return line->kind == XLA_LINE_DERIVED ? NULL : line;
@@ -188,6 +191,11 @@ static void note_steps(struct reading *reading, const struct kj_event *event,
         step.source = XLA_STEP_CALL;
         kineto_int(event->field[KJ_TID], &step.place);
         reading->code = xla_steps_add(&reading->steps, step, name);
+    } else {
+        kineto_int(event->field[KJ_TID], &step.place);
+        reading->code = xla_steps_launch(&reading->steps, step, name);
+        if (!reading->code) /* operations of the CPU backend */
+            reading->code = xla_steps_module_time(&reading->steps, module, step.end - step.start);
     }
 }
 
@@ -196,7 +204,7 @@ static void translate_device(struct kj_event *event, const struct plane *plane, 
 {
     const char *category = "\"kernel\"";
     if (line->kind == XLA_LINE_MODULES || line->kind == XLA_LINE_STEPS ||
-        (plane->kind == XLA_PLANE_TPU &&
+        (xla_is_tpu(plane->kind) &&
          xla_is_container(argument_text(event, "hlo_category"), text_of(event->field[KJ_NAME]))))
         category = "\"gpu_user_annotation\"";
     else if (argument(event, "memcpy_details"))
@@ -243,8 +251,7 @@ static bool translate(void *ctx, struct kj_event *event)
         kineto_int(event->field[KJ_PID], &pid) ? imp_map_find(&reading->plane_of, pid, 0) : NULL;
     if (index)
         plane = &reading->plane[*index];
-    bool device = (plane->kind == XLA_PLANE_GPU || plane->kind == XLA_PLANE_TPU) &&
-                  plane->device != STORE_ABSENT;
+    bool device = xla_is_device(plane->kind) && plane->device != STORE_ABSENT;
     if (device && !(line = device_line(reading, event, plane)))
         return false;
     note_steps(reading, event, plane, line);

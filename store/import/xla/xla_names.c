@@ -8,7 +8,9 @@
 
 #include "store/import/xla/xla.h"
 
-#define NUMBER_MOST 9 /* digits of the number of a device or stream */
+#define NUMBER_MOST   9 /* digits of the number of a device or stream */
+#define SPARSE_CORE   " SparseCore "
+#define SPARSE_STREAM 16 /* of the first sparse core */
 
 bool xla_equals(struct pb_span span, const char *text)
 {
@@ -49,18 +51,35 @@ enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device)
     } kinds[] = {{"/device:GPU:", XLA_PLANE_GPU},
                  {"/device:TPU:", XLA_PLANE_TPU},
                  {"/host:CPU", XLA_PLANE_HOST},
+                 /* collectors of the host, where they were not merged into it */
+                 {"/host:CUPTI", XLA_PLANE_HOST},
+                 {"/host:ROCTRACER", XLA_PLANE_HOST},
+                 {"/host:python-tracer", XLA_PLANE_HOST},
+                 {"/host:TPU-runtime", XLA_PLANE_HOST},
                  {"Task Environment", XLA_PLANE_TASK}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (xla_begins(name, kinds[i].prefix)) {
             *device = number_after(name, kinds[i].prefix);
-            return kinds[i].kind;
+            bool sparse = kinds[i].kind == XLA_PLANE_TPU && xla_holds(name, SPARSE_CORE);
+            return sparse ? XLA_PLANE_SPARSE : kinds[i].kind;
         }
     *device = STORE_ABSENT;
     return XLA_PLANE_OTHER;
 }
 
+int64_t xla_sparse_core(struct pb_span name)
+{
+    int64_t core = number_after(name, SPARSE_CORE);
+    return core > 0 && core < 64 ? core : 0;
+}
+
 enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name, int64_t *stream)
 {
+    *stream = SPARSE_STREAM;
+    if (plane == XLA_PLANE_SPARSE) /* its modules and steps are those of the whole core */
+        return xla_equals(name, "XLA Ops") || xla_equals(name, "Sparse Core Ops")
+                   ? XLA_LINE_STREAM
+                   : XLA_LINE_DERIVED;
     *stream = number_after(name, "Stream #");
     if (xla_begins(name, "Stream #"))
         return XLA_LINE_STREAM;
@@ -92,7 +111,7 @@ const char *xla_collective_of(struct pb_span op)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i][0]);
-        if (xla_begins(op, names[i][0]) && (op.bytes == length || strchr(".-_", op.data[length])))
+        if (xla_begins(op, names[i][0]) && (op.bytes == length || strchr(".-_ ", op.data[length])))
             return names[i][1];
     }
     return NULL;
@@ -134,6 +153,15 @@ const char *xla_host_category(struct pb_span name, bool has_correlation, bool ha
     if (xla_equals(name, "PythonRefManager::CollectGarbage"))
         return "xla";
     return has_op || xla_begins(name, "PjitFunction(") ? "op" : "xla";
+}
+
+struct pb_span xla_launched_module(struct pb_span event)
+{
+    static const char end[] = ":XLA GPU module";
+    size_t length = sizeof end - 1;
+    if (event.bytes <= length || memcmp(event.data + event.bytes - length, end, length) != 0)
+        return (struct pb_span){NULL, 0};
+    return (struct pb_span){event.data, event.bytes - length};
 }
 
 bool xla_is_call_of(struct pb_span event, struct pb_span module)

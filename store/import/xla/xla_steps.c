@@ -35,7 +35,7 @@ static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
     if (!copy)
         return TACHO_ENOMEM;
     *out = steps->name_count++;
-    steps->name[*out] = (struct xla_step_name){copy, 0};
+    steps->name[*out] = (struct xla_step_name){.text = copy};
     return 0;
 }
 
@@ -53,13 +53,34 @@ int xla_steps_add(struct xla_steps *steps, struct xla_step step, struct pb_span 
     return rc;
 }
 
+/* Adds a time that a damaged file may have made as large as it likes. */
+static void add_time(int64_t *sum, int64_t dur)
+{
+    if (dur > 0 && dur < IMP_TIME_MAX && __builtin_add_overflow(*sum, dur, sum))
+        *sum = INT64_MAX;
+}
+
 int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t dur)
 {
     size_t name;
     int rc = module.bytes ? name_of(steps, module, &name) : 0;
-    if (!rc && module.bytes && name != SIZE_MAX && dur > 0 && dur < IMP_TIME_MAX)
-        steps->name[name].device_ns += dur;
+    if (!rc && module.bytes && name != SIZE_MAX)
+        add_time(&steps->name[name].device_ns, dur);
     return rc;
+}
+
+int xla_steps_launch(struct xla_steps *steps, struct xla_step step, struct pb_span event)
+{
+    size_t name;
+    struct pb_span module = xla_launched_module(event);
+    int64_t dur;
+    int rc = module.bytes ? name_of(steps, module, &name) : 0;
+    if (rc || !module.bytes || name == SIZE_MAX ||
+        __builtin_sub_overflow(step.end, step.start, &dur))
+        return rc;
+    add_time(&steps->name[name].launch_ns, dur);
+    step.source = XLA_STEP_LAUNCH;
+    return xla_steps_add(steps, step, module);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------------------------------- */
@@ -72,13 +93,18 @@ static int step_order(const void *left, const void *right)
     return (first->end < second->end) - (first->end > second->end);
 }
 
-/* The module whose operations take most time on the devices; NULL: no operation names one. */
+/* The module whose operations take most time on the devices; where no operation names one (kernels
+ * of CUDA graphs, which XLA calls command buffers), that whose launches do. NULL: there is none. */
 static const char *main_module(const struct xla_steps *steps)
 {
-    const struct xla_step_name *best = NULL;
-    for (size_t i = 0; i < steps->name_count; i++)
+    const struct xla_step_name *best = NULL, *launched = NULL;
+    for (size_t i = 0; i < steps->name_count; i++) {
         if (steps->name[i].device_ns > (best ? best->device_ns : 0))
             best = &steps->name[i];
+        if (steps->name[i].launch_ns > (launched ? launched->launch_ns : 0))
+            launched = &steps->name[i];
+    }
+    best = best ? best : launched;
     return best ? best->text : NULL;
 }
 
@@ -182,6 +208,7 @@ int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows)
         {XLA_STEP_MARKED, true, 1, "step_num (StepTraceAnnotation)"},
         {XLA_STEP_MODULE, false, REGULAR_LEAST, "executions of the XLA module "},
         {XLA_STEP_CALL, false, REGULAR_LEAST, "calls of the XLA module "},
+        {XLA_STEP_LAUNCH, false, REGULAR_LEAST, "launches of the XLA module "},
     };
     char text[320];
     const char *module = main_module(steps);
@@ -194,7 +221,7 @@ int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows)
         int64_t place;
         int rc = busiest_place(steps, source, module, &place);
         size_t count = rc ? 0 : keep_source(steps, source, place, module);
-        bool named = source == XLA_STEP_MODULE || source == XLA_STEP_CALL;
+        bool named = source != XLA_STEP_DEVICE && source != XLA_STEP_MARKED;
         snprintf(text, sizeof text, "%s%.250s", sources[i].text, named && module ? module : "");
         if (!rc)
             rc = write_rows(steps, count, sources[i].numbered, rows);

@@ -165,7 +165,8 @@ static void fill_device(const struct line *line, const struct event *event,
     struct pb_span op = event->metadata && event->metadata->display_name.bytes
                             ? event->metadata->display_name
                             : name;
-    bool tpu = line->plane->kind == XLA_PLANE_TPU;
+    bool tpu = xla_is_tpu(line->plane->kind);
+    struct pb_span path = stats->text[tpu ? XLA_STAT_OP_NAME : XLA_STAT_NAME];
     slice->category = "kernel";
     detail->schema = "gpu.kernel";
     if (line->kind == XLA_LINE_MODULES || line->kind == XLA_LINE_STEPS ||
@@ -194,13 +195,13 @@ static void fill_device(const struct line *line, const struct event *event,
     put_text(payload, "hlo_op", stats->text[XLA_STAT_HLO_OP]);
     put_text(payload, "hlo_module", stats->text[XLA_STAT_HLO_MODULE]);
     put_text(payload, "hlo_category", stats->text[XLA_STAT_CATEGORY]);
-    put_text(payload, "op_name", stats->text[tpu ? XLA_STAT_OP_NAME : XLA_STAT_NAME]);
+    put_text(payload, "op_name", path.bytes ? path : stats->text[XLA_STAT_OP_NAME]);
     if (xla_holds(stats->text[XLA_STAT_CATEGORY], "convolution") ||
         xla_holds(stats->text[XLA_STAT_CATEGORY], "dot"))
         detail->kind = "matrix";
-    detail->collective = tpu ? xla_collective_of(op) : NULL;
-    if (!detail->collective && !tpu)
-        detail->collective = xla_collective_of(stats->text[XLA_STAT_HLO_OP]);
+    detail->collective = xla_collective_of(tpu ? op : stats->text[XLA_STAT_HLO_OP]);
+    if (!detail->collective)
+        detail->collective = xla_collective_of(stats->text[XLA_STAT_CATEGORY]);
 }
 
 /* ---- events ----------------------------------------------------------------------------------------------------------------- */
@@ -274,10 +275,11 @@ static int note_steps(const struct line *line, const struct event *event,
     step.source = XLA_STEP_CALL;
     if (xla_begins(name, "PjitFunction("))
         return xla_steps_add(steps, step, name);
+    int rc = xla_steps_launch(steps, step, name);
     /* On the CPU backend the operations of a module run on threads of the host. */
-    return stats->has[XLA_STAT_HLO_MODULE]
-               ? xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], event->dur)
-               : 0;
+    return rc || !stats->has[XLA_STAT_HLO_MODULE]
+               ? rc
+               : xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], event->dur);
 }
 
 /* The name of an event in the store: the short one where an operation has one. */
@@ -354,9 +356,11 @@ static int track_of(struct line *line, struct pb_span name, int64_t stream)
              name.bytes ? (const char *)name.data : "");
     if (!line->device)
         return imp_rows_thread(&line->space->rows, line->id, text, &line->track);
-    snprintf(device, sizeof device, "%s:%" PRId64,
-             line->plane->kind == XLA_PLANE_TPU ? "tpu" : "gpu", line->plane->device);
-    int64_t key = line->plane->device * 2 + (line->plane->kind == XLA_PLANE_TPU);
+    const bool tpu = xla_is_tpu(line->plane->kind);
+    snprintf(device, sizeof device, "%s:%" PRId64, tpu ? "tpu" : "gpu", line->plane->device);
+    int64_t key = line->plane->device * 2 + tpu;
+    if (line->plane->kind == XLA_PLANE_SPARSE)
+        stream += xla_sparse_core(line->plane->name);
     if (stream == STORE_ABSENT)
         stream = -1 - (int64_t)line->kind; /* of the device as a whole */
     return imp_rows_stream(&line->space->rows, key, device, stream, text, &line->track);
@@ -365,9 +369,7 @@ static int track_of(struct line *line, struct pb_span name, int64_t stream)
 /* Reads one line. Lines of devices that were made of other lines are counted, not read. */
 static int read_line(struct xspace *space, struct xplane *plane, struct pb_span message)
 {
-    struct line line = {.space = space,
-                        .plane = plane,
-                        .device = plane->kind == XLA_PLANE_GPU || plane->kind == XLA_PLANE_TPU};
+    struct line line = {.space = space, .plane = plane, .device = xla_is_device(plane->kind)};
     struct pb_span name = {NULL, 0}, display = {NULL, 0};
     struct pb pb = pb_of(message);
     struct pb_field field;
