@@ -2,7 +2,9 @@
  *
  * The importer of rocpd databases, the default output of rocprofv3. All tables of one process end
  * in the same suffix (its uuid). Two layouts exist: in the older one a record has its times and
- * threads in columns, since version 3 of the schema it refers to rocpd_track and rocpd_timestamp.
+ * threads in columns, since version 4 of the schema it refers to rocpd_track and rocpd_timestamp.
+ * The databases of rocmProfileData (.rpd), from which these come, have other tables: rocpd_op and
+ * rocpd_api.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -261,25 +263,115 @@ static int read_processes(struct imp_run *run, struct imp_database *database, si
     return rc;
 }
 
+/* ---- rocmProfileData -------------------------------------------------------------------------- */
+
+static int rpd_gpu(struct reading *reading, sqlite3_stmt *st)
+{
+    return rocm_agent_add(&reading->rocm, integer(st, 0), true, integer(st, 0), "", 0);
+}
+
+/* An operation of a GPU: a kernel, named by its description, or a copy, named by its type. */
+static int rpd_operation(struct reading *reading, sqlite3_stmt *st)
+{
+    static const char *const ways[][2] = {{"HostToDevice", "HOST_TO_DEVICE"},
+                                          {"DeviceToHost", "DEVICE_TO_HOST"},
+                                          {"DeviceToDevice", "DEVICE_TO_DEVICE"}};
+    const char *type = text(st, 6), *name = text(st, 7);
+    struct rocm_work work = {.start = integer(st, 0),
+                             .end = integer(st, 1),
+                             .agent = integer(st, 2),
+                             .queue = integer(st, 3),
+                             .kernel = integer(st, 4),
+                             .correlation = integer(st, 5),
+                             .shared_memory = -1,
+                             .bytes = -1};
+    int rc = 0;
+    if (!strncmp(type, "Copy", 4)) {
+        work.way = "unknown";
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            if (strstr(type, ways[i][0]))
+                work.way = ways[i][1];
+    } else if (work.agent < 0 || strcmp(type, "KernelExecution") != 0) {
+        reading->rocm.others++; /* barriers, marks */
+        return 0;
+    } else if (*name && !imp_map_find(&reading->rocm.kernels, work.kernel, 0)) {
+        rc = rocm_kernel_add(&reading->rocm, work.kernel, name, strlen(name));
+    }
+    return rc ? rc : rocm_work_put(&reading->rocm, &work);
+}
+
+/* A call, or a range whose text is the argument of a call UserMarker. */
+static int rpd_call(struct reading *reading, sqlite3_stmt *st)
+{
+    const char *name = text(st, 3), *kind = "HIP_RUNTIME_API";
+    if (!strcmp(name, "UserMarker")) {
+        kind = "MARKER_CORE_RANGE_API";
+        name = text(st, 4);
+    } else if (!strncmp(name, "hsa_", 4)) {
+        kind = "HSA_CORE_API";
+    }
+    return rocm_call_put(&reading->rocm, kind, name, strlen(name), integer(st, 2), integer(st, 0),
+                         integer(st, 1), integer(st, 5));
+}
+
+/* Reads a database of rocmProfileData. *found false: it is none. */
+static int read_rpd(struct imp_run *run, struct imp_database *database, bool *found)
+{
+    static const struct {
+        const char *sql;
+        int (*row)(struct reading *reading, sqlite3_stmt *st);
+    } tables[] = {
+        {"SELECT DISTINCT gpuId FROM rocpd_op WHERE gpuId >= 0", rpd_gpu},
+        {"SELECT A.start, A.\"end\", A.tid, N.string, G.string, A.id FROM rocpd_api A"
+         " LEFT JOIN rocpd_string N ON N.id = A.apiName_id"
+         " LEFT JOIN rocpd_string G ON G.id = A.args_id",
+         rpd_call},
+        {"SELECT O.start, O.\"end\", O.gpuId, O.queueId, O.description_id, L.api_id, T.string,"
+         " D.string FROM rocpd_op O LEFT JOIN rocpd_api_ops L ON L.op_id = O.id"
+         " LEFT JOIN rocpd_string T ON T.id = O.opType_id"
+         " LEFT JOIN rocpd_string D ON D.id = O.description_id",
+         rpd_operation}};
+    struct reading reading = {.database = database};
+    int64_t pid = STORE_ABSENT;
+    sqlite3_stmt *st = query(&reading, "SELECT start FROM rocpd_op LIMIT 1");
+    *found = st != NULL;
+    sqlite3_finalize(st);
+    if (!*found)
+        return 0;
+    st = query(&reading, "SELECT pid FROM rocpd_api LIMIT 1");
+    if (st && sqlite3_step(st) == SQLITE_ROW)
+        pid = integer(st, 0);
+    sqlite3_finalize(st);
+    int rc = imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, pid, NULL, NULL);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++)
+        rc = each(&reading, tables[i].sql, tables[i].row);
+    return rocm_end(&reading.rocm, rc);
+}
+
+/* ---- the importer ------------------------------------------------------------------------------ */
+
 /* Reads one database; this is the `read` of the importer. */
 static int read_database(struct imp_run *run, const char *path, struct tacho_error *err)
 {
     struct imp_database database;
     int64_t slices = run->slices;
     size_t processes = 0;
+    bool other = false;
     int rc = imp_database_open(&database, run, path, AGAIN, err);
     bool open = !rc;
     if (!rc)
         rc = store_begin(run->db);
     if (!rc)
         rc = read_processes(run, &database, &processes);
+    if (!rc && !processes)
+        rc = read_rpd(run, &database, &other);
     if (!rc && database.cut)
         rc = imp_loss(run, "gzip data ends early or is damaged", 1);
     if (!rc)
-        rc = store_run_set(run->db, "source.tool", "rocprofv3 (rocpd)");
+        rc = store_run_set(run->db, "source.tool", other ? "rocmProfileData" : "rocprofv3 (rocpd)");
     if (!rc)
         rc = store_commit(run->db);
-    if (!rc && !processes)
+    if (!rc && !processes && !other)
         rc = tacho_fail(err, TACHO_EFORMAT, AGAIN,
                         "%s: an SQLite database of ROCm without the tables of rocpd", path);
     else if (!rc && run->slices == slices)

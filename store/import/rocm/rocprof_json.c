@@ -31,7 +31,7 @@ struct reading {
     struct imp_map markers; /* correlation -> index in marker + 1 */
     struct ij_text *marker;
     size_t marker_count, marker_room;
-    int64_t events;
+    bool dispatched; /* a kernel was read */
 };
 
 static bool recognises(const unsigned char *head, size_t bytes)
@@ -320,7 +320,21 @@ static struct record read_record(struct ij *json)
 static int read_dispatches(struct reading *reading, struct ij *json)
 {
     struct record record = read_record(json);
+    reading->dispatched = true;
     return rocm_work_put(&reading->rocm, &record.work);
+}
+
+/* Counters of a dispatch, {"dispatch_data": {...}, "records": [...]}: only the dispatch is read. */
+static int read_counted(struct reading *reading, struct ij *json)
+{
+    int rc = 0;
+    for (bool more = ij_enter(json); more; more = ij_more(json)) {
+        if (ij_is(ij_key(json), "dispatch_data") && !rc)
+            rc = read_dispatches(reading, json);
+        else
+            ij_skip(json);
+    }
+    return rc;
 }
 
 static bool is_gpu(const struct rocm *rocm, int64_t agent)
@@ -453,6 +467,11 @@ static int read_process(struct imp_run *run, struct ij *json)
         rc = read_names(reading, *json);
     if (!rc)
         rc = read_buffers(reading, value_of(*json, "buffer_records"));
+    if (!rc &&
+        !reading->dispatched) { /* --pmc alone: kernels have their counters and their times */
+        struct ij counted = value_of(value_of(*json, "callback_records"), "counter_collection");
+        rc = each(reading, &counted, read_counted);
+    }
     rc = rocm_end(&reading->rocm, rc);
     forget(reading);
     free(reading);
