@@ -22,9 +22,11 @@ static bool holds(const unsigned char *head, size_t bytes, const char *word)
 /* A graph in JSON has durations; PyTorch's own execution trace has none, and is refused by name. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    if (bytes && head[0] != '{')
+    bool json = bytes && (head[0] == '{' || head[0] == '[');
+    if (!json)
         return chakra_et_recognises(head, bytes);
-    return (holds(head, bytes, "\"workload_graph\"") && holds(head, bytes, "\"NodeType\"")) ||
+    return chakra_is_messages(head, bytes) ||
+           (holds(head, bytes, "\"workload_graph\"") && holds(head, bytes, "\"NodeType\"")) ||
            (holds(head, bytes, "\"nodes\"") && holds(head, bytes, "\"ctrl_deps\"") &&
             holds(head, bytes, "\"inclusive_dur\""));
 }
@@ -182,9 +184,9 @@ static int write_rows(struct imp_run *run, struct chakra *chakra)
 
 static int read_graph(struct chakra *chakra, const struct imp_whole *whole)
 {
-    int rc = whole->bytes && whole->data[0] == '{'
-                 ? chakra_json_read(chakra, whole->data, whole->bytes)
-                 : chakra_et_read(chakra, whole->data, whole->bytes);
+    bool json = whole->bytes && (whole->data[0] == '{' || whole->data[0] == '[');
+    int rc = json ? chakra_json_read(chakra, whole->data, whole->bytes)
+                  : chakra_et_read(chakra, whole->data, whole->bytes);
     for (size_t i = 0; i < chakra->count; i++)
         chakra->timed += chakra->node[i].start != STORE_ABSENT;
     return rc ? rc : chakra_place(chakra);

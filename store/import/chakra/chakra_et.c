@@ -79,9 +79,13 @@ static bool is_node(struct pb_span message)
 bool chakra_et_recognises(const unsigned char *head, size_t bytes)
 {
     struct pb file = pb_of((struct pb_span){head, bytes});
-    struct pb_span message;
-    return next_message(&file, &message) && message.bytes < METADATA_MOST && is_metadata(message) &&
-           next_message(&file, &message) && is_node(message);
+    struct pb_span message, second;
+    if (!next_message(&file, &message) || message.bytes >= METADATA_MOST ||
+        !next_message(&file, &second) || !is_node(second))
+        return false;
+    /* Some generators leave the metadata empty: then a second node has to show what it is. */
+    return is_metadata(message) ||
+           (!message.bytes && next_message(&file, &second) && is_node(second));
 }
 
 /* One id, or several in one field (packed). */

@@ -53,6 +53,7 @@ struct chakra {
     int64_t missing;  /* dependencies on nodes that are not in the file */
     int64_t path_ns;  /* the longest chain of dependencies; STORE_ABSENT: starts are measured */
     bool damaged;
+    bool messages; /* JSON made of an .et */
 };
 
 /* Adds an empty node, whose dependencies are added next. NULL: no memory. */
@@ -60,6 +61,8 @@ struct chakra_node *chakra_node_add(struct chakra *chakra);
 int chakra_need_add(struct chakra *chakra, int64_t id);
 enum chakra_lane chakra_lane_of(const struct chakra_node *node);
 
+/* Are these the messages of an .et as JSON? */
+bool chakra_is_messages(const void *text, size_t bytes);
 int chakra_json_read(struct chakra *chakra, const void *text, size_t bytes);
 bool chakra_et_recognises(const unsigned char *head, size_t bytes);
 int chakra_et_read(struct chakra *chakra, const unsigned char *data, size_t bytes);
