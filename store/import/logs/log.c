@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The importer of logs in text: what Megatron-LM, NeMo, DeepSpeed, Lightning, torchtitan, nanotron
- * and programs of the user print for each step, also as JSON lines. Only steps, their times and
- * their series are in it: nothing says what a step was spent on.
+ * and programs of the user print for each step, also as JSON lines or as a table with commas. Only
+ * steps, their times and their series are in it: nothing says what a step was spent on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,8 @@ struct reading {
     struct imp_rows rows;
     struct log_series series;
     const char *tool;
+    struct log_table table;
+    bool begun; /* the first line was read */
     char line[LOG_LINE_MOST + 1];
     size_t bytes;
 };
@@ -59,12 +61,21 @@ static bool is_text(const unsigned char *head, size_t bytes)
     return head[0] != '[' || (memchr(head, ']', first) && head[1] != '{');
 }
 
+static void read_values(const struct log_table *table, char *line, size_t bytes,
+                        struct log_values *values)
+{
+    if (!log_table_read(table, line, bytes, values))
+        log_line_read(line, bytes, values);
+}
+
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     int steps = 0;
     bool told = false;
+    struct log_table table;
     if (!is_text(head, bytes))
         return false;
+    log_table_begin(&table, (const char *)head, line_length(head, bytes));
     for (size_t at = 0; at < bytes && (steps < LINES_KNOWN || !told);) {
         size_t length = line_length(head + at, bytes - at);
         char line[LOG_LINE_MOST + 1];
@@ -72,7 +83,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
         size_t used = length < LOG_LINE_MOST ? length : LOG_LINE_MOST;
         memcpy(line, head + at, used);
         line[used] = '\0';
-        log_line_read(line, used, &values);
+        read_values(&table, line, used, &values);
         steps += values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP];
         told |= tells_step(&values);
         at += length + 1;
@@ -88,7 +99,10 @@ static int end_line(struct reading *reading)
     reading->line[reading->bytes] = '\0';
     if (!reading->tool)
         reading->tool = log_tool_of(reading->line);
-    log_line_read(reading->line, reading->bytes, &values);
+    if (!reading->begun)
+        log_table_begin(&reading->table, reading->line, reading->bytes);
+    reading->begun = true;
+    read_values(&reading->table, reading->line, reading->bytes, &values);
     reading->bytes = 0;
     return log_series_add(&reading->series, &values);
 }

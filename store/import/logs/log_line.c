@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line of a log as quantities. Programs differ in how they separate names and values (`loss:
- * 2.3`, `loss=2.3`, `'loss': 2.3`, `loss 2.3 |`), so the line is read number by number: the name of
- * a number is the text between it and the number or separator before it.
+ * One line of a log, or cells of a table, as quantities. Programs differ in how they separate names
+ * and values (`loss: 2.3`, `loss=2.3`, `'loss': 2.3`, `loss 2.3 |`), so the line is read number by
+ * number: the name of a number is the text between it and the number or separator before it.
  */
 #include <ctype.h>
 #include <math.h>
@@ -221,23 +221,30 @@ static void keep_by_unit(struct log_values *values, const struct number *number)
         keep(values, LOG_TOKENS_PER_S, number->value);
 }
 
-static void keep_number(struct log_values *values, const char *text, const struct number *number)
+/* Keeps a number whose name is known. The number of a step is whole: else it is how long the
+ * optimizer's step took (timers of Megatron-LM). */
+static void keep_known(struct log_values *values, const struct number *number, enum log_what what,
+                       double scale, bool needs_unit)
 {
-    double scale = 1;
-    bool needs_unit = false;
-    enum log_what what = log_what_of(number->name, number->name_bytes, &scale, &needs_unit);
-    if (what == LOG_NOTHING && keep_progress(values, text, number))
-        return;
-    if (what == LOG_NOTHING) {
-        keep_by_unit(values, number);
-        return;
-    }
-    if (needs_unit && !number->has_unit)
+    bool step = what == LOG_STEP || what == LOG_GLOBAL_STEP;
+    if ((needs_unit && !number->has_unit) ||
+        (step && (number->has_unit || number->value != floor(number->value))))
         return;
     if (what == LOG_TIMESTAMP && values->time == STORE_ABSENT && number->value > 1e9 &&
         number->value < 4e9)
         values->time = (int64_t)(number->value * 1e9);
     keep(values, what, number->has_unit ? number->value : number->value * scale);
+}
+
+static void keep_number(struct log_values *values, const char *text, const struct number *number)
+{
+    double scale = 1;
+    bool needs_unit = false;
+    enum log_what what = log_what_of(number->name, number->name_bytes, &scale, &needs_unit);
+    if (what != LOG_NOTHING)
+        keep_known(values, number, what, scale, needs_unit);
+    else if (!keep_progress(values, text, number))
+        keep_by_unit(values, number);
 }
 
 static bool is_evaluation(const char *line)
@@ -259,11 +266,33 @@ static void keep_evaluation(struct log_values *values)
     *values = kept;
 }
 
+void log_values_begin(struct log_values *values, char *line, size_t bytes)
+{
+    *values = (struct log_values){.total = STORE_ABSENT};
+    values->time = take_time(line, bytes);
+}
+
+void log_values_put(struct log_values *values, const char *name, size_t name_bytes,
+                    const char *text, size_t bytes)
+{
+    struct number number = {.name = name, .name_bytes = name_bytes};
+    char copy[64], *end;
+    double scale = 1;
+    bool needs_unit = false;
+    enum log_what what = log_what_of(name, name_bytes, &scale, &needs_unit);
+    if (what == LOG_NOTHING || !bytes || bytes >= sizeof copy)
+        return;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    number.value = strtod(copy, &end);
+    if (!*end)
+        keep_known(values, &number, what, scale, needs_unit);
+}
+
 void log_line_read(char *line, size_t bytes, struct log_values *values)
 {
     bytes = drop_colours(line, bytes);
-    *values = (struct log_values){.total = STORE_ABSENT};
-    values->time = take_time(line, bytes);
+    log_values_begin(values, line, bytes);
     const char *name = line;
     for (const char *text = line; *text;) {
         char before = '\0';
@@ -279,7 +308,8 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
         if (separates(text[-1]))
             name = text;
     }
-    if (strstr(line, "train_runtime")) /* Hugging Face: of the whole training */
+    /* Hugging Face: of the whole training; DeepSpeed: what parts of a step took */
+    if (strstr(line, "train_runtime") || strstr(line, "time (ms) |"))
         *values = (struct log_values){.time = values->time, .total = STORE_ABSENT};
     else if (is_evaluation(line))
         keep_evaluation(values);

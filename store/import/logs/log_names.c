@@ -9,8 +9,10 @@
 
 #define NAME_MOST 96
 
-/* Names in lower case, words joined by `_`. A name matches if it ends with the words of a row; the
- * row with most letters counts. Names without a quantity keep others from matching. */
+/* Names in lower case, words joined by `_`. A name matches if it ends with the words of a row (of
+ * one that begins with `_`: if the log has them with the `_` between), or is all that follows the
+ * `=` of a row; the row with most letters counts. Names without a quantity keep others from
+ * matching. */
 static const struct name {
     const char *words;
     enum log_what what;
@@ -32,6 +34,8 @@ static const struct name {
     {"per_step", LOG_NOTHING, 1, false},
     {"micro_batch", LOG_NOTHING, 1, false},
     {"per_batch", LOG_NOTHING, 1, false},
+    {"time_batch", LOG_NOTHING, 1, false}, /* Composer: which one, not a time */
+    {"num_updates", LOG_STEP, 1, false},   /* fairseq */
 
     {"elapsed_time_per_iteration_ms", LOG_STEP_TIME, 1e-3, false}, /* Megatron-LM, nanotron */
     {"elapsed_time_per_iteration_s", LOG_STEP_TIME, 1, false},
@@ -45,6 +49,7 @@ static const struct name {
     {"step_time_ms", LOG_STEP_TIME, 1e-3, false},
     {"time_per_step", LOG_STEP_TIME, 1, false},
     {"seconds_per_step", LOG_STEP_TIME, 1, false},
+    {"=seconds", LOG_STEP_TIME, 1, false}, /* MaxText; other seconds are sums */
     {"time", LOG_STEP_TIME, 1, true},
     {"dt", LOG_STEP_TIME, 1, true},
     {"elapsed_time", LOG_NOTHING, 1, false},
@@ -58,6 +63,14 @@ static const struct name {
 
     {"loss", LOG_LOSS, 1, false},
     {"loss_train", LOG_LOSS, 1, false},
+    {"loss_train_total", LOG_LOSS, 1, false}, /* Composer */
+    {"crossentropyloss", LOG_LOSS, 1, false}, /* OLMo */
+    {"_loss_step", LOG_LOSS, 1, false},       /* Lightning: of one step, of an epoch */
+    {"_loss_epoch", LOG_NOTHING, 1, false},
+    {"_val_loss_step", LOG_EVAL_LOSS, 1, false},
+    {"_val_loss_epoch", LOG_EVAL_LOSS, 1, false},
+    {"_acc_step", LOG_NOTHING, 1, false},
+    {"_accuracy_step", LOG_NOTHING, 1, false},
     {"aux_loss", LOG_NOTHING, 1, false},
     {"z_loss", LOG_NOTHING, 1, false},
     {"balancing_loss", LOG_NOTHING, 1, false},
@@ -70,6 +83,7 @@ static const struct name {
     {"learning_rate", LOG_LEARNING_RATE, 1, false},
     {"grad_norm", LOG_GRADIENT_NORM, 1, false},
     {"gradient_norm", LOG_GRADIENT_NORM, 1, false},
+    {"gnorm", LOG_GRADIENT_NORM, 1, false}, /* fairseq */
     {"norm", LOG_GRADIENT_NORM, 1, false},
     {"params_norm", LOG_NOTHING, 1, false},
     {"param_norm", LOG_NOTHING, 1, false},
@@ -85,6 +99,8 @@ static const struct name {
     {"tokens_per_sec_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_second_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_s_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
+    {"tokens_s_device", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* MaxText */
+    {"wps", LOG_TOKENS_PER_S, 1, false},                    /* fairseq */
     {"samples_per_sec", LOG_SAMPLES_PER_S, 1, false},
     {"samples_per_second", LOG_SAMPLES_PER_S, 1, false},
     {"samples_sec", LOG_SAMPLES_PER_S, 1, false},
@@ -92,6 +108,7 @@ static const struct name {
     {"currsamplespersec", LOG_SAMPLES_PER_S, 1, false},       /* DeepSpeed */
     {"throughput_per_gpu_tflop_s_gpu", LOG_TFLOPS, 1, false}, /* Megatron-LM */
     {"tflops_per_gpu", LOG_TFLOPS, 1, false},
+    {"tflop_s_device", LOG_TFLOPS, 1, false}, /* MaxText */
     {"tflops", LOG_TFLOPS, 1, false},
     {"mfu", LOG_MFU, 1, false},
     {"memory", LOG_MEMORY, 1, false},
@@ -113,6 +130,8 @@ static const struct {
     {"{'loss':", "Hugging Face Trainer"},
     {"bf16 MFU", "llm.c"},
     {"[batch=", "Composer"},
+    {"completed step:", "MaxText"},
+    {"num_updates=", "fairseq"},
 };
 
 /* The last words of a name in lower case, joined by `_`. */
@@ -137,9 +156,12 @@ enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *n
     size_t used = plain_words(name, bytes, words), best = 0;
     enum log_what what = LOG_NOTHING;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i].words);
-        if (length <= best || length > used || strcmp(words + used - length, names[i].words) ||
-            (length < used && words[used - length - 1] != '_'))
+        bool whole = names[i].words[0] == '=', joined = names[i].words[0] == '_';
+        const char *wanted = names[i].words + (whole || joined);
+        size_t length = strlen(wanted);
+        if (length <= best || length > used || strcmp(words + used - length, wanted) != 0 ||
+            (length < used && (whole || words[used - length - 1] != '_')) ||
+            (joined && !memmem(name, bytes, wanted, length)))
             continue;
         best = length;
         what = names[i].what;

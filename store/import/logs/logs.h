@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/: quantities by the names that training programs give them (log_names.c),
- * one line of text as quantities (log_line.c), and steps and series made of them (log_series.c).
+ * one line of text as quantities (log_line.c), or one row of a table (log_table.c), and steps and
+ * series made of them (log_series.c).
  * log.c reads text, store/import/tfevents/ reads event files of TensorBoard.
  *
  * A log is untrusted: numbers may be anything. Memory: one line, and the names of series.
@@ -64,6 +65,30 @@ const char *log_series_name(enum log_what what);
 
 /* Reads one line, which it changes: escapes of colours and the time go. */
 void log_line_read(char *line, size_t bytes, struct log_values *values);
+/* Empties values, but for the date and time in a line, which go from it. */
+void log_values_begin(struct log_values *values, char *line, size_t bytes);
+/* Adds the number that a text is all of, if its name is known; the text need not be terminated. */
+void log_values_put(struct log_values *values, const char *name, size_t name_bytes,
+                    const char *text, size_t bytes);
+
+/* ---- tables ------------------------------------------------------------------------------------ */
+
+#define LOG_COLUMNS_MOST 256
+
+/* The columns of a table of steps. */
+struct log_table {
+    char header[LOG_LINE_MOST];
+    struct {
+        size_t at, bytes; /* of the name in the header */
+    } column[LOG_COLUMNS_MOST];
+    size_t count; /* 0: the text is no table */
+};
+
+/* Does the first line of a text name columns, of which one is the step and another a quantity? */
+bool log_table_begin(struct log_table *table, const char *line, size_t bytes);
+/* Reads one row, which it changes: the time goes. False: the line is no row of the table. */
+bool log_table_read(const struct log_table *table, char *line, size_t bytes,
+                    struct log_values *values);
 
 /* ---- steps and series -------------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ def megatron():
                      f"(ms): 2500.0 | throughput per GPU (TFLOP/s/GPU): 321.1 | learning rate: 1.200000E-06 | global batch size:   256 | "
                      f"lm loss: {12 - 0.01 * i:.6E} | loss scale: 1.0 | grad norm: 23.911 | number of skipped iterations:   0 | "
                      "number of nan iterations:   0 |")
+        lines += ["(min, max) time across ranks (ms):", "    optimizer-inner-step ...........................: (12.34, 15.60)"]
         if i == 100:
             lines.append(" validation loss at iteration 100 | lm loss value: 1.05E+01 | lm loss PPL: 3.6E+04 |")
     return lines, (191, 10, 200, 2500, None, 256, {"loss": (20, 10, 11.9), "eval loss": (1, 10.5, 10.5),
@@ -36,7 +37,8 @@ def deepspeed():
         at = stamp(START + 5 * k + 0.5, ",")
         lines += [f"[{at}] [INFO] [logging.py:96:log_dist] [Rank 0] step={10 * k}, skipped=0, lr=[1e-05, 1e-05], mom=[(0.9, 0.999), (0.9, 0.999)]",
                   f"[{at}] [INFO] [timer.py:260:stop] epoch=0/micro_step={40 * k}/global_step={10 * k}, RunningAvgSamplesPerSec=51.2, "
-                  "CurrSamplesPerSec=52.0, MemAllocated=10.1GB, MaxMemAllocated=20.0GB"]
+                  "CurrSamplesPerSec=52.0, MemAllocated=10.1GB, MaxMemAllocated=20.0GB",
+                  f"[{at}] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | fwd: 310.25 | bwd: 120.50 | step: 34.00"]
     return lines, (90, 11, 100, 500, None, 26, {"learning rate": (10, 1e-5, 1e-5), "samples per second": (10, 52, 52),
                                                 "logged memory": (10, 20 * 2**30, 20 * 2**30)})
 
@@ -110,7 +112,48 @@ def restart():
             (21, 2, 20, 500, None, None, {"loss": (23, 1.5, 1.5)}))
 
 
-LOGS = [megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart]
+def maxtext():
+    """JAX: the time of a step is named `seconds` alone; other seconds are sums."""
+    return ([f"completed step: {k}, seconds: 2.500, TFLOP/s/device: 150.5, Tokens/s/device: 3276.8, total_weights: 65536, loss: {9 - 0.1 * k:.3f}, "
+             f"total_seconds: {2.5 * k}" for k in range(20)],
+            (20, 0, 19, 2500, None, None, {"loss": (20, 7.1, 9), "TFLOP/s per device": (20, 150.5, 150.5),
+                                           "tokens per second and device": (20, 3276.8, 3276.8)}))
+
+
+def composer():
+    """A step in several lines, of which some hold other counts."""
+    lines = []
+    for k in range(1, 11):
+        lines += [f"{stamp(START + 2 * k, ',')}: rank0[7][MainThread]: INFO: composer: [batch={k}/4800]:", f"\t Train time/batch: {k - 1}",
+                  f"\t Train time/sample: {640 * (k - 1)}", f"\t Train loss/train/total: {8 - 0.1 * k:.4f}",
+                  "\t Train throughput/tokens_per_sec: 5000.0"]
+    return lines, (9, 2, 10, 2000, 10000, None, {"loss": (10, 7, 7.9), "tokens per second": (10, 5000, 5000)})
+
+
+def fairseq():
+    return ([f"{stamp(START + 4 * k)} | INFO | train_inner | epoch 001:    {100 * k} / 5000 loss={9 - 0.1 * k:.3f}, ppl=500.1, wps=1024, ups=0.25, "
+             f"wpb=4096, bsz=64, num_updates={k}, lr=0.0001, gnorm=1.5, train_wall=3, gb_free=20.1, wall=70" for k in range(1, 11)],
+            (9, 2, 10, 4000, 4096, None, {"loss": (10, 8, 8.9), "gradient norm": (10, 1.5, 1.5)}))
+
+
+def lightning_csv():
+    """A table: rows of training, of the learning rate and of validation, whose other cells are empty."""
+    lines = ["epoch,iter_time,lr,step,train_acc_step,train_loss_epoch,train_loss_step,val_loss"]
+    for k in range(9, 100, 10):
+        lines += [f"0,,0.001,{k},,,,", f"0,0.25,,{k},0.5,,{3 - 0.01 * k:.4f},"]
+    return lines + ["0,,,99,,2.5,,2.125"], (91, 9, 99, 250, None, None, {"loss": (10, 2.01, 2.91), "learning rate": (10, 0.001, 0.001),
+                                                                        "eval loss": (1, 2.125, 2.125)})
+
+
+def tracker_csv():
+    """The export of an experiment tracker: quotes, and a time of each row."""
+    return (['"_timestamp","Step","run-1 - train/loss","run-1 - train/loss__MAX","note, of a person"'] +
+            [f'{START + 2 * k}.5,"{k}",{5 - 0.1 * k:.3f},9,"a, b"' for k in range(20)],
+            (19, 1, 19, 2000, None, None, {"loss": (20, 3.1, 5)}))
+
+
+LOGS = [megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+        composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
 
