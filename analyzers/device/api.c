@@ -28,8 +28,9 @@ static bool is_other(const char *name)
 /* Calls that allocate or free memory of a device, or memory of the host that is locked for it. */
 static enum an_api_kind memory_call(const char *name)
 {
-    static const char *const allocate[] = {"Malloc",       "HostAlloc",    "MemAlloc",
-                                           "MemHostAlloc", "HostRegister", "MemCreate"};
+    static const char *const allocate[] = {"Malloc",       "HostAlloc",     "MemAlloc",
+                                           "MemHostAlloc", "HostRegister",  "MemCreate",
+                                           "DeviceAlloc",  "USMSharedAlloc"};
     static const char *const free_words[] = {"Free", "HostUnregister", "MemRelease"};
     for (size_t i = 0; i < sizeof allocate / sizeof *allocate; i++)
         if (has(name, allocate[i]))
@@ -40,28 +41,40 @@ static enum an_api_kind memory_call(const char *name)
     return AN_API_OTHER;
 }
 
+/* Words of the calls of each kind; the first row that has one in a name counts. Unified Runtime
+ * (ur) and its predecessor (pi) say Finish and Wait where others synchronise. */
+static const struct {
+    enum an_api_kind kind;
+    const char *words[5];
+} calls[] = {
+    {AN_API_WAIT, {"StreamWaitEvent", "EnqueueEventsWait", "WaitOnEvents"}},
+    {AN_API_SYNC, {"Synchronize", "QueueFinish", "EventWait", "EventsWait"}},
+    {AN_API_GRAPH, {"GraphLaunch", "EnqueueCommandBuffer"}},
+    {AN_API_COPY, {"Memcpy", "MemoryCopy", "MemBufferCopy", "MemBufferRead", "MemBufferWrite"}},
+    {AN_API_MEMSET, {"Memset", "MemoryFill", "MemBufferFill", "USMFill"}},
+    {AN_API_KERNEL, {"Launch", "InvokeKernel"}},
+    {AN_API_RECORD, {"EventRecord", "RecordEvent"}},
+    {AN_API_QUERY, {"EventQuery", "StreamQuery", "QueryEventStatus"}},
+};
+
+/* Does the name say that the call only puts something into a queue? */
+static bool is_async(const char *name)
+{
+    return has(name, "Async") || has(name, "urEnqueue") || has(name, "piEnqueue") ||
+           has(name, "CommandListAppend");
+}
+
 struct an_api_call an_api_of(const char *name)
 {
-    struct an_api_call call = {AN_API_OTHER, has(name, "Async")};
+    struct an_api_call call = {AN_API_OTHER, is_async(name)};
     if (is_other(name))
         return call;
-    if (has(name, "Synchronize"))
-        call.kind = AN_API_SYNC;
-    else if (has(name, "GraphLaunch"))
-        call.kind = AN_API_GRAPH;
-    else if (has(name, "Memcpy") || has(name, "MemoryCopy") || has(name, "MemBufferCopy"))
-        call.kind = AN_API_COPY;
-    else if (has(name, "Memset") || has(name, "MemoryFill") || has(name, "MemBufferFill"))
-        call.kind = AN_API_MEMSET;
-    else if (has(name, "Launch") || has(name, "InvokeKernel"))
-        call.kind = AN_API_KERNEL;
-    else if (has(name, "EventRecord"))
-        call.kind = AN_API_RECORD;
-    else if (has(name, "StreamWaitEvent"))
-        call.kind = AN_API_WAIT;
-    else if (has(name, "EventQuery") || has(name, "StreamQuery"))
-        call.kind = AN_API_QUERY;
-    else
-        call.kind = memory_call(name);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (size_t k = 0; k < 5 && calls[i].words[k]; k++)
+            if (has(name, calls[i].words[k])) {
+                call.kind = calls[i].kind;
+                return call;
+            }
+    call.kind = memory_call(name);
     return call;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to analyzers/: what a call of an accelerator's API does, by its name. CUDA (runtime and
- * driver, with the suffixes of their versions), HIP, Level Zero, SYCL and others follow the same
- * words: Launch, Memcpy, Memset, Synchronize, Async.
+ * driver, with the suffixes of their versions), HIP, Level Zero, SYCL, Ascend's CANN and others
+ * follow the same words: Launch, Memcpy, Memset, Synchronize, Async.
  */
 #ifndef ANALYZERS_API_H
 #define ANALYZERS_API_H

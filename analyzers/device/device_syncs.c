@@ -219,19 +219,34 @@ static int sync_event(struct an_edge_builder *builder, const struct records *rec
                            : an_edge_add_sync(builder, best, call, !sure);
 }
 
+/* Does a name hold one of the words? */
+static bool has_one(const char *name, const char *const words[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
 /* No row says what the call waits for. It follows from the name of the call where that means the
  * whole device, or where the process has one stream. */
 static int sync_by_name(struct an_edge_builder *builder, const struct records *records,
                         uint32_t call, size_t process)
 {
+    static const char *const device[3] = {"DeviceSynchronize", "CtxSynchronize",
+                                          "SynchronizeDevice"},
+                             *const event[3] = {"EventSynchronize", "SynchronizeEvent",
+                                                "EventHostSynchronize"},
+                             *const queue[3] = {"StreamSynchronize", "SynchronizeStream",
+                                                "QueueFinish"};
     const struct an_trace *trace = builder->trace;
     const char *name = an_trace_name(trace, trace->slice.name[call]);
     uint32_t stream = only_stream(builder, process);
-    if (strstr(name, "DeviceSynchronize") || strstr(name, "CtxSynchronize"))
+    if (has_one(name, device))
         return sync_device(builder, call, process);
-    if (stream != AN_NONE && strstr(name, "EventSynchronize"))
+    if (stream != AN_NONE && has_one(name, event))
         return sync_event(builder, records, call, process, stream);
-    if (stream == AN_NONE || !strstr(name, "StreamSynchronize"))
+    if (stream == AN_NONE || !has_one(name, queue))
         return sync_by_time(builder, call, process);
     uint32_t op = last_launched(builder, stream, trace->slice.start[call]);
     bool waited = op != AN_NONE && builder->devices->op.end[op] <=
