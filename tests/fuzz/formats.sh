@@ -9,8 +9,10 @@ trap 'rm -rf "$made"' EXIT
 python3 tests/e2e/import/formats.py make "$made" || exit 1
 python3 tests/e2e/import/logs.py make "$made/training" || exit 1
 python3 tests/e2e/import/profiles.py make "$made/profiles" || exit 1
+python3 tests/e2e/import/versions.py make "$made/versions" || exit 1
 case $1 in
-fuzz_xplane) cp "$made"/*.xplane.pb "$2" ;;
+fuzz_xplane) cp "$made"/*.xplane.pb "$made"/versions/*.xplane.pb "$2" ;;
+fuzz_flight) for rank in 0 1 2; do head -c 2500 "$made/versions/hang/nccl_trace_rank_$rank" > "$2/$rank"; done ;;
 fuzz_xla_json)
     printf '%s' '{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
 {"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:TPU:0"}},{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
@@ -26,15 +28,16 @@ fuzz_rocprof)
 "hip_api":[{"kind":1,"operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":3}}],"marker_api":[{"kind":2,
 "operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":7}}],"memory_copy":[{"kind":0,"operation":0,
 "src_agent_id":{"handle":9},"bytes":5,"start_timestamp":1,"end_timestamp":2}]}}]}' > "$2/one" ;;
-fuzz_rocpd) cp "$made"/*_results.db "$2" ;;
+fuzz_rocpd) cp "$made"/*_results.db "$made"/versions/trace.rpd "$2" ;;
 fuzz_ascend) cp "$made"/trace_view.json "$2" ;;
 fuzz_ascend_csv)
+    cp "$made"/versions/*.csv "$2"
     printf '%s\n' 'Step Id,Device_id,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes' \
         '1,0,16,Cast1,Cast,AI_CORE,1699529622790614.8,607.98,"""5,6"""' '2,N/A,N/A,hcom,hcom_,HCCL,1.5,2,N/A' > "$2/table" ;;
 fuzz_log) for log in "$made"/training/*.log; do head -c 1500 "$log" > "$2/${log##*/}"; done ;;
 fuzz_tfevents) head -c 1500 "$made"/training/events.out* > "$2/events" ;;
 fuzz_chakra)
-    cp "$made"/training/graph.et "$2"
+    cp "$made"/training/graph.et "$made"/versions/messages.json "$2"
     printf '%s' '{"workload_graph":[{"Id":1,"Name":"a","NodeType":4,"data_deps":[],"runtime":3,"is_cpu_op":true},{"Id":2,"Name":"nccl","NodeType":7,
 "ctrlDeps":[1],"data_deps":[1],"runtime":5,"is_cpu_op":false}]}' > "$2/json"
     printf '%s' '{"schema":"1.0.2-chakra.0.0.4","nodes":[{"id":2,"name":"a","ctrl_deps":1,"inclusive_dur":5,"ts":7.5,"stream":7}]}' > "$2/linked"
@@ -43,8 +46,11 @@ fuzz_inspector)
     head -c 3000 "$made"/training/inspector/node-1-pid71.log > "$2/verbose"
     head -c 3000 "$made"/training/marker.log > "$2/marker"
     ;;
-fuzz_perfetto) cp "$made"/profiles/*.pftrace "$2" ;;
-fuzz_pprof) gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu" ;;
+fuzz_perfetto) cp "$made"/profiles/*.pftrace "$made"/versions/*.pftrace "$2" ;;
+fuzz_pprof)
+    gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu"
+    cp "$made"/versions/parca.pb "$made"/versions/micro.pb "$2"
+    ;;
 fuzz_workers)
     python3 tests/e2e/import/workers.py write "$made/workers.json" "$made/truth" || exit 1
     head -c 6000 "$made/workers.json" > "$2/cut"

@@ -50,7 +50,7 @@ for target in "$@"; do
         fi
         seeds=$build/seeds/kineto
         ;;
-    fuzz_xplane | fuzz_xla_json | fuzz_rocprof | fuzz_rocpd | fuzz_ascend | fuzz_ascend_csv | fuzz_pickle | fuzz_log | fuzz_tfevents | \
+    fuzz_xplane | fuzz_xla_json | fuzz_flight | fuzz_rocprof | fuzz_rocpd | fuzz_ascend | fuzz_ascend_csv | fuzz_pickle | fuzz_log | fuzz_tfevents | \
         fuzz_chakra | fuzz_inspector | fuzz_perfetto | fuzz_pprof | fuzz_workers)
         seeds=$build/seeds/$target
         tests/fuzz/formats.sh "$target" "$seeds"

@@ -35,7 +35,10 @@ rows_of sdk.tacho "SELECT reason FROM loss" | grep -q 'end of a slice without it
 "$TACHO" import made/cut.perfetto-trace -o cut.tacho 2> err || fail "$(cat err)"
 grep -q 'truncated at the end' err || fail "a cut is not mentioned: $(cat err)"
 refused 4 made/ftrace.pftrace 'without track events' 'tacho run'
-refused 4 made/packed.pftrace 'packets are compressed' 'decompress_packets'
+"$TACHO" import made/packed.pftrace -o packed.tacho 2> err || fail "$(cat err)"
+rows_of packed.tacho "SELECT reason FROM loss" | grep -q 'compressed packets that are damaged' || fail "a damaged compressed packet"
+[ "$(rows_of packed.tacho "SELECT count(*) > 3 FROM slice")" = 1 ] || fail "the packets before the damage"
+refused 3 made/damaged.pftrace 'compressed packets are damaged' 'decompress_packets'
 
 # pprof: stacks with inlined functions, the period by the values
 "$TACHO" import made/cpu.pb.gz -o cpu.tacho 2> err || fail "$(cat err)"

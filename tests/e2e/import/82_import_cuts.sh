@@ -12,7 +12,7 @@ public=${TACHO_TRACES:-$SRC/../shared/traces}/formats
 [ -d "$public" ] && public=$(cd "$public" && pwd)
 work_folder
 export XDG_CACHE_HOME=$PWD/cache
-for maker in formats logs profiles; do python3 "$here/$maker.py" make $maker || fail "the files were not made"; done
+for maker in formats logs profiles versions; do python3 "$here/$maker.py" make $maker || fail "the files were not made"; done
 python3 "$here/workers.py" write workers.json truth || fail "the timeline was not made"
 cat > cuts.py << 'END'
 import glob, gzip, os, random, shutil, subprocess, sys
@@ -20,7 +20,8 @@ tacho, public, rounds = sys.argv[1:4]
 random.seed(7)
 made = ["formats/tpu.xplane.pb", "formats/old_results.db", "formats/trace_view.json", "formats/leak.pickle", "logs/megatron.log",
         "logs/json_lines.log", "logs/events.out.tfevents.1.node", "logs/marker.log", "logs/inspector/node-1-pid71.log", "logs/graph.et",
-        "profiles/sdk.pftrace", "profiles/cpu.pb.gz", "formats/hang/nccl_trace_rank_2", "workers.json"]
+        "profiles/sdk.pftrace", "profiles/cpu.pb.gz", "formats/hang/nccl_trace_rank_2", "workers.json", "versions/hang/nccl_trace_rank_1",
+        "versions/packed.pftrace", "versions/trace.rpd", "versions/counters.json", "versions/task_time.csv"]
 shared = [] if not os.path.isdir(public) else [os.path.join(public, name) for name in (
     "jax_te_fused.xplane.pb", "jax_te_fused.trace.json.gz", "rocprofv3_908_results.json.gz", "ascend_trace_view.json.gz",
     "ascend_kernel_details.csv.gz", "cs336_mem_fullstep.pickle.gz")]

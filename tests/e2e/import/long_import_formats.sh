@@ -12,7 +12,7 @@ command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 [ -f "$public/jax_te_fused.xplane.pb" ] || { echo "needs the folder of shared traces ($public)"; exit 77; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-import-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
-for maker in formats logs profiles; do python3 "tests/e2e/import/$maker.py" make "$work/$maker" || exit 1; done
+for maker in formats logs profiles versions; do python3 "tests/e2e/import/$maker.py" make "$work/$maker" || exit 1; done
 python3 tests/e2e/import/workers.py write "$work/workers.json" "$work/truth" || exit 1
 mkdir "$work/graphs" && tar xzf "$public/chakra_json_trace.tar.gz" -C "$work/graphs" || exit 1
 python3 - "$TACHO" "$public" "$work" "${ROUNDS:-1000}" << 'END'
@@ -24,7 +24,9 @@ names = ["jax_te_fused.xplane.pb", "jax_te_fused.trace.json.gz", "rocprofv3_908_
 names += [os.path.join(work, name) for name in (
     "graphs/jsonData/chakra.0.json", "logs/graph.et", "logs/megatron.log", "logs/json_lines.log", "logs/events.out.tfevents.1.node",
     "logs/marker.log", "logs/inspector/node-1-pid71.log", "profiles/sdk.pftrace", "profiles/cpu.pb.gz", "workers.json",
-    "formats/old_results.db", "formats/new_results.db", "formats/hang/nccl_trace_rank_2", "formats/oom4.pickle")]
+    "formats/old_results.db", "formats/new_results.db", "formats/hang/nccl_trace_rank_2", "formats/oom4.pickle",
+    "versions/hang/nccl_trace_rank_1", "versions/packed.pftrace", "versions/rocm.pftrace", "versions/trace.rpd", "versions/parca.pb",
+    "versions/counters.json", "versions/task_time.csv", "versions/sparse.xplane.pb")]
 for name in names:
     data = (gzip.open if name.endswith(".gz") else open)(os.path.join(public, name), "rb").read()
     read = refused = 0

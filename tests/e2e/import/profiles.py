@@ -73,7 +73,8 @@ def make(folder):
     trace = perfetto()
     ftrace = b"".join(packet(field(8, 10 + i) + field(10, 1) + field(1, field(1, i))) for i in range(3))
     put = {"sdk.pftrace": trace, "cut.perfetto-trace": trace[:-30], "ftrace.pftrace": ftrace,
-           "packed.pftrace": packet(field(10, 1) + field(50, zlib.compress(trace))),
+           "packed.pftrace": packet(field(10, 1) + field(50, zlib.compress(trace)[:-9])),
+           "damaged.pftrace": packet(field(10, 1) + field(50, b"x" * 60)),
            "cpu.pb.gz": gzip.compress(cpu), "cut.pb": cpu[:150],
            "heap.pb.gz": gzip.compress(pprof([("inuse_space", "bytes")], [((3, 2, 1), (4096,))]))}
     for name, data in put.items():
@@ -132,7 +133,8 @@ def compare(profile, folded):
         sys.exit(f"{len(own)} stacks of {sum(own.values())} ns, not {len(wanted)} of {sum(wanted.values())}: {set(own) ^ set(wanted)}"[:600])
 
 
-if sys.argv[1] == "make":
-    make(sys.argv[2])
-else:
-    compare(*sys.argv[2:4])
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(sys.argv[2])
+    else:
+        compare(*sys.argv[2:4])

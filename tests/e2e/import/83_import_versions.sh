@@ -1,0 +1,145 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Files of other producers as their other versions and settings write them: made ones, whose answers are known.
+set -u
+# shellcheck source=tests/e2e/kit/report_common.sh
+. "$(dirname "$0")/../kit/report_common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+work_folder
+export XDG_CACHE_HOME=$PWD/cache
+python3 "$here/versions.py" make made || fail "the files were not made"
+rows_of() { "$TACHO" sql "$1" "$2" --csv | tail -n +2 | tr -d '\r'; }
+import() { # FILE RUN
+    "$TACHO" import "made/$1" -o "$2" 2> err || fail "$1: $(cat err)"
+}
+is() { # WHAT FOUND WANTED
+    [ "$2" = "$3" ] || fail "$1: not '$3' but '$2'"
+}
+slices="SELECT n.text, c.text, coalesce(t.device, ''), t.tid, start, dur, coalesce(correlation, '') FROM slice s JOIN track t ON t.id = s.track
+    JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category"
+
+# XLA: steps by the launches of a module whose kernels name none; a collector that was not merged; sparse cores
+import graphs.xplane.pb graphs.tacho
+is "steps of command buffers" "$(rows_of graphs.tacho "SELECT count(*), min(\"end\" - start), max(\"end\" - start) FROM step")" 4,200000,200000
+is "their source" "$(rows_of graphs.tacho "SELECT value FROM run WHERE key = 'steps.marked_by'")" "launches of the XLA module jit_train_step"
+is "calls of CUPTI" "$(rows_of graphs.tacho "SELECT count(*) FROM slice s JOIN string c ON c.id = s.category WHERE c.text = 'driver'")" 4
+is "the operation" "$(rows_of graphs.tacho "SELECT DISTINCT json_extract(d.payload, '\$.op_name') FROM slice s JOIN detail d ON d.id = s.detail
+    WHERE d.schema = 'gpu.kernel'")" "jit(train)/dot"
+import sparse.xplane.pb sparse.tacho
+is "streams of a TPU with sparse cores" "$(rows_of sparse.tacho "SELECT t.tid, count(*), sum(dur) FROM slice s JOIN track t ON t.id = s.track
+    JOIN string c ON c.id = s.category WHERE c.text = 'kernel' GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" '0,4,1200000 16,2,600000 17,2,600000 '
+is "a collective inside of a fusion" "$(rows_of sparse.tacho "SELECT count(*) FROM slice s JOIN detail d ON d.id = s.detail
+    WHERE d.collective = 'all_reduce'")" 2
+
+# Ascend: tables without streams, tables of tasks; of a folder one timeline a rank, with the rank that the profiler or the folder names
+import kernel_details.csv level0.tacho
+is "a table of Level0" "$(rows_of level0.tacho "$slices ORDER BY start" | cut -d, -f1,2,4,6 | tr '\n' ' ')" \
+    'aclnnMatmul_MatMulV2,kernel,0,420500 hcom_allReduce__445_0_1,kernel,100000,300000 aclnnMul_Mul,kernel,0,18320 '
+import task_time.csv tasks.tacho
+is "a table of tasks" "$(rows_of tasks.tacho "$slices ORDER BY start" | cut -d, -f1,2,6 | tr '\n' ' ')" \
+    'MatMul_1,kernel,420500 EVENT_WAIT,sync,10000 MEMCPY_ASYNC,memcpy,30000 '
+import cluster cluster.tacho
+is "ranks of a cluster" "$(rows_of cluster.tacho "SELECT rank FROM process WHERE rank IS NOT NULL ORDER BY rank" | sort -u | tr '\n' ' ')" '4 6 '
+grep -q ': 2 files,' err || fail "not one timeline a rank: $(cat err)"
+import prof prof.tacho
+grep -q ': 2 files,' err || fail "not one table a device: $(cat err)"
+
+# AMD: rocmProfileData, counters without a trace of kernels, Perfetto
+import trace.rpd rpd.tacho
+rows_of rpd.tacho "$slices ORDER BY start" > rows
+diff - rows << 'END' || fail "rows of rocmProfileData"
+step 5,roctx,"",43,900,8100,""
+hipLaunchKernel,runtime,"",43,1000,500,11
+hipMemcpyAsync,runtime,"",43,1600,100,13
+gemm(float*),kernel,gpu:3,0,2000,1000,11
+Memcpy HtoD,memcpy,gpu:3,-2,3600,400,13
+END
+import counters.json counters.tacho
+is "kernels with counters" "$(rows_of counters.tacho "$slices ORDER BY start" | cut -d, -f1,2,6,7 | tr '\n' ' ')" \
+    'gemm(float*),kernel,400,3 gemm(float*),kernel,400,4 gemm(float*),kernel,400,5 '
+for trace in rocm packed; do
+    import $trace.pftrace $trace.tacho
+    rows_of $trace.tacho "$slices ORDER BY start" > $trace.rows
+done
+diff - rocm.rows << 'END' || fail "rows of rocprofv3 as Perfetto"
+step 5,roctx,"",77,900,8100,""
+hipLaunchKernel,runtime,"",77,1000,500,11
+gemm(float*),kernel,gpu:4,6,2000,1000,11
+Memcpy HtoD,memcpy,gpu:4,-2,3600,400,12
+END
+cmp rocm.rows packed.rows || fail "compressed packets are read differently"
+is "bytes of a copy" "$(rows_of rocm.tacho "SELECT bytes, copy_kind FROM detail WHERE schema = 'gpu.memcpy'")" 4096,HtoD
+
+# Perfetto: descriptors first, other clocks, counters of differences
+import synthetic.pftrace synthetic.tacho
+is "a trace of a script" "$(rows_of synthetic.tacho "$slices" | cut -d, -f1,5,6)" work,1000,2000
+import counted.pftrace counted.tacho
+is "a clock of us" "$(rows_of counted.tacho "SELECT n.text, t.name, start, dur FROM slice s JOIN track t ON t.id = s.track
+    JOIN string n ON n.id = s.name")" copy,queue,2000000,500000
+is "a counter of differences" "$(rows_of counted.tacho "SELECT t.name, time, value FROM counter c JOIN track t ON t.id = c.track ORDER BY time" |
+    tr '\n' ' ')" 'held,3000000,5120 held,3001000,12288 held,3002000,10240 held,5010000,1024 '
+
+# pprof: counts whose period is a time, units of us; counts of something else stay refused
+import parca.pb parca.tacho
+is "a profile of counts" "$(rows_of parca.tacho "SELECT count(*) FROM sample") $(rows_of parca.tacho "SELECT value FROM run
+    WHERE key = 'stacks.period_ns'")" '40 20000000'
+import micro.pb micro.tacho
+is "a profile in us" "$(rows_of micro.tacho "SELECT count(*) FROM sample") $(rows_of micro.tacho "SELECT value FROM run
+    WHERE key = 'stacks.period_ns'")" '4 10000000'
+refused() { # STATUS FILE WORDS
+    "$TACHO" report "made/$2" > out 2> err
+    [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
+    { grep -q '^hint: ' err && grep -q -- "$3" err; } || fail "$2: $(cat err)"
+}
+refused 4 locks.pb "a pprof profile of 'contentions'"
+refused 4 ascend.db "a database of Ascend's profilers"
+refused 4 inspector.prom 'for Prometheus'
+
+# memory snapshots with expandable segments: the replay is exact, a segment is one whatever was mapped when
+for snapshot in grown trimmed; do
+    "$TACHO" report made/$snapshot.pickle --json > $snapshot.json 2> err || fail "$snapshot: $(cat err)"
+    is "$snapshot" "$(python3 - $snapshot << 'END'
+import json, sys
+device = json.load(open(sys.argv[1] + ".json"))["allocator"][0]
+print(device["exact"], device["segments"], device["reserved_peak_bytes"], device["reserved_bytes"])
+END
+    )" "True 2 $(cat made/$snapshot.bytes)"
+done
+
+import grown.pickle grown.tacho
+is "annotations" "$(rows_of grown.tacho "SELECT n.text, s.start - (SELECT min(start) FROM slice WHERE track = s.track), coalesce(dur, 'open')
+    FROM slice s JOIN string n ON n.id = s.name JOIN track t ON t.id = s.track WHERE t.name = 'annotations' ORDER BY start" | tr '\n' ' ')" \
+    '## step ##,0,100000 forward,10000,50000 ## step ##,120000,open '
+
+# flight recorder as JSON, in two orders of its keys
+"$TACHO" report made/hang > out 2> err || fail "a hang as JSON: $(cat err)"
+tr '\n' ' ' < out | grep -qF 'for rank 2, which has completed fewest' || fail "the hang: $(cat out)"
+import hang hang.tacho
+is "ranks and bytes of collectives" "$(rows_of hang.tacho "SELECT DISTINCT d.ranks, d.bytes, d.collective FROM slice s
+    JOIN detail d ON d.id = s.detail")" 4,8192,all_reduce
+# dumps of PyTorch 2.2 have a list of entries, and times in us
+"$TACHO" report made/old > out 2> err || fail "a hang of PyTorch 2.2: $(cat err)"
+tr '\n' ' ' < out | grep -qF 'for rank 2, which has completed fewest' || fail "the hang of PyTorch 2.2: $(cat out)"
+import old old.tacho
+is "times of PyTorch 2.2" "$(rows_of old.tacho "SELECT start - (SELECT min(start) FROM slice), count(*), max(dur) FROM slice
+    GROUP BY start ORDER BY start LIMIT 2" | tr '\n' ' ')" '0,4,500000 1000000,4,500000 '
+import hang_cut cut.tacho
+grep -q 'truncated at the end' err || fail "a cut is not mentioned: $(cat err)"
+refused 3 empty_dump 'without a collective'
+
+# Chakra without the version of its schema, and as JSON; ranks by folders
+import plain.et plain.tacho
+is "a graph without a version" "$(rows_of plain.tacho "$slices ORDER BY start" | cut -d, -f1,5,6 | tr '\n' ' ')" 'a,0,100000 b,100000,50000 '
+for form in messages list; do
+    import $form.json $form.tacho
+    is "messages as JSON ($form)" "$(rows_of $form.tacho "SELECT n.text, t.kind, start, dur, coalesce(d.collective, ''), coalesce(d.bytes, 0)
+        FROM slice s JOIN track t ON t.id = s.track JOIN string n ON n.id = s.name LEFT JOIN detail d ON d.id = s.detail
+        ORDER BY start" | tr -d '"' | tr '\n' ' ')" \
+        'host op,thread,0,100000,,0 gemm,stream,100000,300000,,0 nccl,stream,400000,200000,all_reduce,4096 '
+done
+import ranks ranks.tacho
+import lora lora.tacho
+is "a folder of all" "$(rows_of lora.tacho "SELECT group_concat(rank) FROM (SELECT rank FROM process ORDER BY rank)" | tr -d '"')" 0,1
+is "ranks of folders" "$(rows_of ranks.tacho "SELECT group_concat(rank) FROM (SELECT rank FROM process ORDER BY rank)" | tr -d '"')" 3,5
+exit 0

@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes files of other producers as other versions and settings of them write it. usage: versions.py make FOLDER"""
+import json, os, pickle, random, sqlite3, sys, zlib
+
+from formats import Plane, ascend, field, flight, varint
+from profiles import event, packet
+
+START = 1_700_000_000_000_000_000
+
+
+# ---- XLA ---------------------------------------------------------------------------------------------------------------------------
+
+
+def command_buffers():
+    """Kernels of CUDA graphs name no module and no operation: the launches of the host do. Four steps; a collector of the host whose
+    calls were not merged into /host:CPU."""
+    gpu, host, cupti = Plane("/device:GPU:0"), Plane("/host:CPU"), Plane("/host:CUPTI")
+    step = 1_000_000_000  # ps
+    gpu.line(1, "Stream #7(Compute)", START, [("loop_fusion", i * step + 100_000_000, 700_000_000, {"tf_op": "jit(train)/dot"}, {})
+                                             for i in range(4)])
+    host.line(11, "python", START, [("jit_train_step:XLA GPU module", i * step, 200_000_000, {}, {}) for i in range(4)] +
+              [("jit_log:XLA GPU module", 300_000_000, 50_000_000, {}, {})])
+    cupti.line(11, "python", START, [("cuGraphLaunch", i * step + 50_000_000, 20_000_000, {"correlation_id": 5 + i}, {}) for i in range(4)])
+    return gpu.bytes() + host.bytes() + cupti.bytes()
+
+
+def sparse_cores():
+    """Two steps of a TPU with two sparse cores, whose operations overlap those of the core; a collective inside of a fusion."""
+    step, out = 1_000_000_000, b""
+    core = Plane("/device:TPU:0")
+    core.line(1, "XLA Ops", START, [(("%fusion.1", "fusion.1"), i * step, 500_000_000, {}, {"hlo_category": "loop fusion"}) for i in range(2)] +
+              [(("%fusion.2", "fusion.2"), i * step + 500_000_000, 100_000_000, {}, {"hlo_category": "all-reduce fusion"}) for i in range(2)])
+    core.line(2, "Steps", START, [(str(i), i * step, step, {}, {}) for i in range(2)])
+    for number, line in enumerate(("XLA Ops", "Sparse Core Ops")):
+        plane = Plane(f"/device:TPU:0 SparseCore {number}")
+        plane.line(1, line, START, [(("%gather", f"gather.{number}"), i * step + 100_000_000, 300_000_000, {}, {}) for i in range(2)])
+        plane.line(2, "Sparse Core Steps", START, [("0", 0, 2 * step, {}, {})])
+        out += plane.bytes()
+    return core.bytes() + out
+
+
+# ---- Ascend ------------------------------------------------------------------------------------------------------------------------
+
+LEVEL0 = ("Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\n"
+          "0,aclnnMatmul_MatMulV2,MatMulV2,AI_CORE,1774670741777000.000\t,420.500,0,8\n"
+          "0,aclnnMul_Mul,Mul,AI_VECTOR_CORE,1774670741777420.500\t,18.320,0,8\n"
+          "0,hcom_allReduce__445_0_1,hcom_allReduce_,HCCL,1774670741777100.000\t,300.000,0,N/A\n")
+SUMMARY = ("Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)\n"
+           '0,1,5,2,"MatMul",MatMul,AI_CORE,"1774670741777000.000",420.5\n')
+TASKS = ("Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
+         '0,MatMul_1,KERNEL_AICORE,2,5,420.5,"1774670741777000.000\t","1774670741777420.500\t"\n'
+         '0,,EVENT_WAIT,2,6,10.0,"1774670741777420.500\t","1774670741777430.500\t"\n'
+         '0,MEMCPY_ASYNC,MEMCPY_ASYNC,2,7,30.0,"1774670741777430.500\t","1774670741777460.500\t"\n')
+
+
+def ascend_folders(put):
+    """Two ranks as torch_npu leaves them with data_simplification off; msprof's own files lie below. One names its rank in a file, the
+    other in its folder."""
+    tx = [{"ph": "X", "name": "mark", "pid": 1, "tid": 1, "ts": "1774670741777000.000", "dur": 5, "args": {}}]
+    for folder, info in (("node1_55_2026_ascend_pt", "profiler_info_6.json"), ("tp0_rank4_56_2026_ascend_pt", "profiler_info.json")):
+        put(f"cluster/{folder}/{info}", {"config": {}, "start_info": {}, "torch_npu_version": "2.1"})
+        put(f"cluster/{folder}/profiler_metadata.json", {"ENV_VARIABLES": {}})
+        put(f"cluster/{folder}/ASCEND_PROFILER_OUTPUT/trace_view.json", ascend())
+        put(f"cluster/{folder}/ASCEND_PROFILER_OUTPUT/kernel_details.csv", LEVEL0)
+        below = f"cluster/{folder}/PROF_000001_2026_ABC/mindstudio_profiler_output"
+        put(f"{below}/msprof_2026.json", ascend())
+        put(f"{below}/msprof_tx_2026.json", tx)
+        put(f"{below}/op_summary_2026.csv", SUMMARY)
+    for device in range(2):
+        below = f"prof/PROF_00000{device}_2026_ABC/mindstudio_profiler_output"
+        put(f"{below}/op_summary_2026.csv", SUMMARY)
+        put(f"{below}/task_time_2026.csv", TASKS)
+
+
+# ---- AMD ---------------------------------------------------------------------------------------------------------------------------
+
+
+def rpd(path):
+    """A database of rocmProfileData: a launch and its kernel, a copy, a range, a barrier."""
+    db = sqlite3.connect(path)
+    db.executescript("""
+        CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId INTEGER, queueId INTEGER, sequenceId INTEGER, start INTEGER, end INTEGER,
+            description_id INTEGER, opType_id INTEGER);
+        CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start INTEGER, end INTEGER, apiName_id INTEGER,
+            args_id INTEGER);
+        CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
+        INSERT INTO rocpd_string VALUES (1, ''), (2, 'hipLaunchKernel'), (3, 'KernelExecution'), (4, 'gemm(float*)'), (5, 'UserMarker'),
+            (6, 'step 5'), (7, 'CopyHostToDevice'), (8, 'Barrier'), (9, 'hipMemcpyAsync');
+        INSERT INTO rocpd_api VALUES (11, 42, 43, 1000, 1500, 2, 1), (12, 42, 43, 900, 9000, 5, 6), (13, 42, 43, 1600, 1700, 9, 1);
+        INSERT INTO rocpd_op VALUES (1, 3, 0, 1, 2000, 3000, 4, 3), (2, 3, 0, 2, 3600, 4000, 1, 7), (3, 3, 0, 3, 4000, 4100, 1, 8);
+        INSERT INTO rocpd_api_ops VALUES (1, 11, 1), (2, 13, 2);
+    """)
+    db.close()
+
+
+def counters():
+    """rocprofv3 --pmc: no dispatch is in buffer_records, each is with its counters."""
+    counted = [{"thread_id": 5, "dispatch_data": {"correlation_id": {"internal": 3 + k, "external": 0}, "start_timestamp": 1000 * k + 1,
+                "end_timestamp": 1000 * k + 401, "dispatch_info": {"agent_id": {"handle": 9}, "queue_id": {"handle": 1}, "kernel_id": 1,
+                "grid_size": {"x": 64, "y": 1, "z": 1}, "workgroup_size": {"x": 64, "y": 1, "z": 1}}},
+                "records": [{"counter_id": {"handle": 5}, "value": 7.0}]} for k in range(3)]
+    return {"rocprofiler-sdk-tool": [{"metadata": {"pid": 5}, "agents": [{"id": {"handle": 9}, "type": 2, "logical_node_type_id": 0}],
+            "kernel_symbols": [{"kernel_id": 1, "formatted_kernel_name": "gemm(float*)"}], "strings": {"buffer_records": []},
+            "callback_records": {"counter_collection": counted}, "buffer_records": {"kernel_dispatch": [], "memory_copy": []}}]}
+
+
+def annotations(**args):
+    return b"".join(field(4, field(10, key) + field(6 if isinstance(value, str) else 3, value)) for key, value in args.items())
+
+
+def pftrace():
+    """rocprofv3 --output-format pftrace: kernels on tracks of their queue, calls on tracks that are no threads."""
+    seq, out = field(10, 1), b""
+    out += packet(seq + field(60, field(1, 90) + field(2, "COMPUTE AGENT [4] QUEUE [0] (GPU)")))
+    out += packet(seq + field(60, field(1, 91) + field(2, "THREAD 1 (77)")))
+    out += packet(seq + field(60, field(1, 92) + field(2, "COPY to AGENT [4] THREAD [1] (GPU)")))
+    for track, category, name, start, end, args in (
+            (91, "hip_api", "hipLaunchKernel", 1000, 1500, {"tid": 77, "kind": 2, "corr_id": 11}),
+            (91, "marker_api", "step 5", 900, 9000, {"tid": 77, "kind": 3, "corr_id": 10}),
+            (90, "kernel_dispatch", "gemm(float*)", 2000, 3000, {"kind": 11, "agent": "Agent-4", "corr_id": 11, "queue": 6, "tid": 77}),
+            (92, "memory_copy", "MEMORY_COPY_HOST_TO_DEVICE", 3600, 4000,
+             {"kind": 12, "src_agent": "Agent-0", "dst_agent": "Agent-4", "copy_bytes": 4096, "corr_id": 12, "tid": 77})):
+        out += packet(seq + field(8, start) + field(11, event(1, track, name, category, annotations(**args))))
+        out += packet(seq + field(8, end) + field(11, event(2, track)))
+    return out
+
+
+# ---- Perfetto ----------------------------------------------------------------------------------------------------------------------
+
+
+def synthetic():
+    """As scripts write it: descriptors without a writer and a time come first."""
+    out = packet(field(60, field(1, 5) + field(2, "lane")))
+    out += packet(field(10, 1) + field(8, 1000) + field(11, event(1, 5, "work", "c")))
+    return out + packet(field(10, 1) + field(8, 3000) + field(11, event(2, 5)))
+
+
+def counted():
+    """A clock in units of us, tracks named by static_name, a counter of differences in KiB; the state of the writer is cleared once."""
+    seq = field(10, 3)
+
+    def clear(boot):
+        clocks = field(6, field(1, field(1, 6) + field(2, boot)) + field(1, field(1, 64) + field(2, 0) + field(3, 1) + field(4, 1000)) +
+                       field(1, field(1, 65) + field(2, boot // 1000) + field(4, 1000)))
+        return packet(seq + field(8, boot) + clocks + field(13, 1))
+
+    out = clear(1_000_000)
+    out += packet(seq + field(60, field(1, 20) + field(10, "queue")))
+    out += packet(seq + field(60, field(1, 21) + field(10, "held") + field(8, field(4, 1024) + field(5, 1))))
+    out += packet(seq + field(58, 65) + field(8, 2000) + field(11, event(1, 20, "copy", "dma")))
+    out += packet(seq + field(58, 65) + field(8, 2500) + field(11, event(2, 20)))
+    for at, more in ((3000, 5), (3001, 7), (3002, -2)):
+        out += packet(seq + field(58, 65) + field(8, at) + field(11, event(4, 21, more=field(30, more))))
+    out += clear(5_000_000)
+    return out + packet(seq + field(58, 64) + field(8, 10) + field(11, event(4, 21, more=field(30, 1))))
+
+
+def packed(data):
+    """All of a trace in compressed packets, in two parts."""
+    whole, at, parts = data, 0, []
+    while at < len(whole):
+        length, shift, size = 0, 0, at + 1
+        while True:
+            length |= (whole[size] & 127) << shift
+            shift += 7
+            size += 1
+            if whole[size - 1] < 128:
+                break
+        parts.append(whole[at:size + length])
+        at = size + length
+    half = len(parts) // 2
+    return b"".join(packet(field(50, zlib.compress(b"".join(part)))) for part in (parts[:half], parts[half:]))
+
+
+# ---- pprof -------------------------------------------------------------------------------------------------------------------------
+
+
+def profile(types, samples, period, period_type):
+    strings = ["", "main", "leaf"]
+
+    def text(value):
+        if value not in strings:
+            strings.append(value)
+        return strings.index(value)
+
+    def value_type(pair):
+        return field(1, text(pair[0])) + field(2, text(pair[1]))
+
+    out = b"".join(field(1, value_type(pair)) for pair in types)
+    out += b"".join(field(2, field(1, b"".join(map(varint, stack))) + field(2, b"".join(map(varint, values)))) for stack, values in samples)
+    out += b"".join(field(4, field(1, k) + field(4, field(1, k))) + field(5, field(1, k) + field(2, k)) for k in (1, 2))
+    out += field(11, value_type(period_type)) + field(12, period)
+    return out + b"".join(field(6, value) for value in strings)
+
+
+# ---- PyTorch -----------------------------------------------------------------------------------------------------------------------
+
+
+class Expandable:
+    """PyTorch's allocator with expandable_segments: a segment for small and one for large blocks, which are mapped piece by piece."""
+
+    def __init__(self):
+        self.trace, self.time, self.recording, self.peak = [], 1_700_000_000_000_000, False, 0
+        self.pool = {False: [0x7f0000000000, 0, []], True: [0x7e0000000000, 0, []]}  # large: base, bytes mapped, blocks in order
+
+    def put(self, action, addr, size, name="step"):
+        self.time += 10
+        frames = [{"name": name, "filename": "/srv/me/train.py", "line": 40}]
+        self.peak = max(self.peak, self.mapped())
+        if self.recording:
+            self.trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": self.time, "frames": frames})
+
+    def mapped(self):
+        return sum(pool[1] for pool in self.pool.values())
+
+    def grow(self, pool, size, granule):
+        blocks = pool[2]
+        tail = blocks[-1] if blocks and not blocks[-1]["requested"] else None
+        missing = -(-(size - (tail["size"] if tail else 0)) // granule) * granule
+        if tail:
+            tail["size"] += missing
+        else:
+            tail = {"addr": pool[0] + pool[1], "size": missing, "requested": 0}
+            blocks.append(tail)
+        pool[1] += missing
+        self.put("segment_map", pool[0] + pool[1] - missing, missing)
+        return tail
+
+    def alloc(self, requested):
+        size = -(-requested // 512) * 512
+        large = size > 1 << 20
+        pool = self.pool[large]
+        fitting = [b for b in pool[2] if not b["requested"] and b["size"] >= size]
+        block = min(fitting, key=lambda b: (b["size"], b["addr"])) if fitting else self.grow(pool, size, 20 << 20 if large else 2 << 20)
+        if block["size"] > size:
+            rest = {"addr": block["addr"] + size, "size": block["size"] - size, "requested": 0}
+            pool[2].insert(pool[2].index(block) + 1, rest)
+            block["size"] = size
+        block["requested"] = requested
+        self.put("alloc", block["addr"], requested)
+        return large, block
+
+    def free(self, large, block):
+        blocks, requested = self.pool[large][2], block["requested"]
+        self.put("free_requested", block["addr"], requested)
+        self.put("free_completed", block["addr"], requested)
+        block["requested"] = 0
+        at = blocks.index(block)
+        for first in (at, at - 1):
+            if 0 <= first < len(blocks) - 1 and not blocks[first]["requested"] and not blocks[first + 1]["requested"]:
+                blocks[first]["size"] += blocks.pop(first + 1)["size"]
+
+    def trim(self):
+        """Gives whole granules at the end of the large segment back, as empty_cache() does."""
+        pool = self.pool[True]
+        tail = pool[2][-1]
+        bytes = tail["size"] // (20 << 20) * (20 << 20)
+        if tail["requested"] or not bytes:
+            return
+        pool[1] -= bytes
+        tail["size"] -= bytes
+        if not tail["size"]:
+            pool[2].pop()
+        self.put("segment_unmap", pool[0] + pool[1], bytes)
+
+    def snapshot(self):
+        segments = []
+        for large, (base, mapped, blocks) in self.pool.items():
+            held = sum(b["size"] for b in blocks if b["requested"])
+            segments.append({"device": 0, "address": base, "total_size": mapped, "allocated_size": held, "active_size": held,
+                             "requested_size": sum(b["requested"] for b in blocks), "stream": 0, "is_expandable": True,
+                             "segment_type": "large" if large else "small", "segment_pool_id": (0, 0), "frames": [],
+                             "blocks": [{"address": b["addr"], "size": b["size"], "requested_size": b["requested"], "frames": [],
+                                         "state": "active_allocated" if b["requested"] else "inactive"} for b in blocks]})
+        first = self.trace[0]["time_us"]
+        marks = [{"device": 0, "name": name, "stage": stage, "time_us": first + at} for name, stage, at in (
+            ("## step ##", "START", 0), ("forward", "START", 10), ("forward", "END", 60), ("## step ##", "END", 100), ("lost", "END", 110),
+            ("## step ##", "START", 120))]
+        return {"segments": segments, "device_traces": [self.trace], "external_annotations": marks,
+                "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "max_split_size": -1,
+                                       "garbage_collection_threshold": 0.0, "expandable_segments": True, "roundup_power2_divisions": {}}}
+
+
+def expandable(trimmed):
+    """Blocks of many sizes that come and go; what was there before the history is partly given back in it. Segments grow; `trimmed`: the
+    end of one is given back in the middle."""
+    own, r = Expandable(), random.Random(3)
+    held = []
+    for step in range(700):
+        own.recording = step >= 100
+        if held and r.random() < 0.47:
+            own.free(*held.pop(r.randrange(len(held))))
+        else:
+            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 60 << 20)))))
+        if trimmed and step == 400:
+            for large, block in [h for h in held if h[0]][-6:]:
+                held.remove((large, block))
+                own.free(large, block)
+            own.trim()
+    return own.snapshot(), own.peak, own.mapped()
+
+
+# ---- the files ---------------------------------------------------------------------------------------------------------------------
+
+
+def chakra_without_version():
+    def message(body):
+        return varint(len(body)) + body
+
+    return message(b"") + message(field(2, "a") + field(3, 4) + field(7, 100)) + message(field(1, 1) + field(2, "b") + field(3, 4) +
+                                                                                   field(5, 0) + field(7, 50))
+
+
+def jsonized(between, around=("", "")):
+    """The messages of an .et as Chakra's jsonizer prints them; numbers of 64 bits are texts, and 0 is left out."""
+    flag = [{"name": "is_cpu_op", "boolVal": False}]
+    nodes = [{"version": "0.0.4"},
+             {"name": "host op", "type": "COMP_NODE", "durationMicros": "100", "attr": [{"name": "is_cpu_op", "boolVal": True}]},
+             {"id": "1", "name": "gemm", "type": "COMP_NODE", "dataDeps": ["0"], "durationMicros": "300", "attr": flag},
+             {"id": "2", "name": "nccl", "type": "COMM_COLL_NODE", "dataDeps": ["1"], "durationMicros": "200",
+              "attr": flag + [{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "int64Val": "4096"}]}]
+    return around[0] + between.join(json.dumps(node, indent=2) for node in nodes) + around[1]
+
+
+def old_flight(rank, last):
+    """The dump of PyTorch 2.2: a list of entries with other names of the number and of the times."""
+    entries = flight(rank, last)["entries"]
+    for one in entries:
+        one["seq_id"] = one.pop("collective_seq_id")
+        for key in ("process_group", "p2p_seq_id", "op_id", "record_id", "is_p2p", "input_dtypes", "output_dtypes"):
+            del one[key]
+        for key in ("time_created", "time_discovered_started", "time_discovered_completed"):
+            time = one.pop(key + "_ns")
+            one[key + "_us"] = time and time // 1000
+    return entries
+
+
+def make(folder):
+    def put(name, data):
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        data = data if isinstance(data, (bytes, str)) else json.dumps(data)
+        with open(path, "wb") as f:
+            f.write(data.encode() if isinstance(data, str) else data)
+
+    put("graphs.xplane.pb", command_buffers())
+    put("sparse.xplane.pb", sparse_cores())
+    put("kernel_details.csv", LEVEL0)
+    put("task_time.csv", TASKS)
+    ascend_folders(put)
+    rpd(f"{folder}/trace.rpd")
+    put("counters.json", counters())
+    put("rocm.pftrace", pftrace())
+    put("synthetic.pftrace", synthetic())
+    put("counted.pftrace", counted())
+    put("packed.pftrace", packed(pftrace()))
+    put("parca.pb", profile([("samples", "count")], [((2, 1), (30,)), ((1,), (10,))], 20_000_000, ("cpu", "nanoseconds")))
+    put("micro.pb", profile([("sample", "count"), ("wall", "microseconds")], [((2, 1), (3, 30_000)), ((1,), (1, 10_000))], 10_000,
+                            ("wall", "microseconds")))
+    put("locks.pb", profile([("contentions", "count")], [((1,), (5,))], 1, ("contentions", "count")))
+    for rank in range(4):
+        dump = flight(rank, 7 if rank == 2 else 8)
+        for one in dump["entries"]:
+            del one["frames"]
+        if rank % 2:  # as a library sorts its keys, the groups behind the entries
+            dump = json.loads(json.dumps(dump, sort_keys=True))
+        put(f"hang/nccl_trace_rank_{rank}", dump)
+        put(f"old/nccl_trace_rank_{rank}", pickle.dumps(old_flight(rank, 7 if rank == 2 else 8), 2))
+    for name in ("grown", "trimmed"):
+        data, peak, now = expandable(name == "trimmed")
+        put(f"{name}.pickle", pickle.dumps(data))
+        put(f"{name}.bytes", f"{peak} {now}")
+    put("hang_cut", json.dumps(flight(0, 8))[:1500])
+    put("empty_dump", {"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": []})
+    put("plain.et", chakra_without_version())
+    put("messages.json", jsonized(""))
+    put("list.json", jsonized(",\n", ("[\n", "\n]\n")))
+    one = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 5, "dur": 2}]}
+    for rank in (3, 5):
+        put(f"ranks/rank{rank}/trace.json", one)
+        put(f"lora/rank16/host-{'ab'[rank == 5]}.json", one)  # a rank of another kind, that of a matrix
+    put("ascend.db", b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE STRING_IDS CREATE TABLE CANN_API" + bytes(3000))
+    put("inspector.prom", 'nccl_bus_bandwidth_gbs{version="v5.1",gpu="GPU0",collective="ReduceScatter"} 44.1\n' * 3)
+
+
+if __name__ == "__main__":
+    make(sys.argv[2])
