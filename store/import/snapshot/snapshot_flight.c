@@ -154,10 +154,20 @@ static void payload_of(const struct pickle_box *dict, const char *state, int64_t
         strcpy(payload + length, "}");
 }
 
+/* How far a collective came. Gloo has no events that tell it: its entries stay scheduled, and are
+ * retired when they are done. */
+static const char *state_of(const struct pickle_box *dict, const struct pickle_text *name)
+{
+    const struct pickle_text *state = pickle_text(dict, "state");
+    if (name && !strncmp(name->text, "gloo:", 5) && pickle_int(dict, "retired") == 1)
+        return "completed";
+    return state ? state->text : "unknown";
+}
+
 int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *dict)
 {
-    const struct pickle_text *name = pickle_text(dict, "profiling_name"),
-                             *state = pickle_text(dict, "state");
+    const struct pickle_text *name = pickle_text(dict, "profiling_name");
+    const char *state = state_of(dict, name);
     bool p2p = pickle_int(dict, "is_p2p") == 1;
     int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
             end = time_of(dict, "time_discovered_completed");
@@ -172,7 +182,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     snapshot->rows.run->events++;
     if (number == STORE_ABSENT)
         number = pickle_int(dict, "seq_id");
-    bool completed = state && !strcmp(state->text, "completed");
+    bool completed = !strcmp(state, "completed");
     snapshot->unfinished += !completed;
     if (completed && slice.start != STORE_ABSENT && end > slice.start)
         slice.dur = end - slice.start;
@@ -188,7 +198,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     int64_t in = tensor_bytes(dict, "input_sizes", "input_dtypes"),
             out = tensor_bytes(dict, "output_sizes", "output_dtypes");
     detail.bytes = in > out ? in : out;
-    payload_of(dict, state ? state->text : "unknown", stack.id, payload, sizeof payload);
+    payload_of(dict, state, stack.id, payload, sizeof payload);
     detail.payload = payload;
     snprintf(track, sizeof track, "group %.60s", group_of(dict));
     if (!rc)
