@@ -13,9 +13,6 @@
 
 #define INTERPRETERS 8u
 #define WINDOW       (32u << 10)
-#define FRAME_BYTES  128u /* from the start of a frame: all fields that are read */
-#define CODE_BYTES   224u
-#define TEXT_HEAD    80u
 #define TAG_MASK     (~(uint64_t)7) /* the low bits of a reference are marks (3.14) */
 #define USER_SPACE   UINT64_C(0x00ffffffffffffff)
 
@@ -48,6 +45,12 @@ static uint64_t word_at(const uint8_t *copy, size_t bytes, uint16_t offset)
     if ((size_t)offset + sizeof word <= bytes)
         memcpy(&word, copy + offset, sizeof word);
     return word;
+}
+
+/* The byte at an offset; 0 where the copy ends before it. */
+static uint8_t byte_at(const uint8_t *copy, size_t bytes, uint16_t offset)
+{
+    return offset < bytes ? copy[offset] : 0;
 }
 
 static int32_t number_at(const uint8_t *copy, size_t bytes, uint16_t offset)
@@ -138,8 +141,9 @@ static void view_open(struct view *view, const struct col_python *python, uint64
 static int64_t position(const struct col_python_layout *layout, const uint8_t *copy, uint64_t code)
 {
     if (layout->kind == COL_PYTHON_FRAME_OBJECTS)
-        return (int64_t)number_at(copy, FRAME_BYTES, layout->frame_at) * layout->index_bytes;
-    uint64_t instruction = word_at(copy, FRAME_BYTES, layout->frame_at);
+        return (int64_t)number_at(copy, COL_PYTHON_FRAME_BYTES, layout->frame_at) *
+               layout->index_bytes;
+    uint64_t instruction = word_at(copy, COL_PYTHON_FRAME_BYTES, layout->frame_at);
     return (int64_t)(instruction - (code + layout->code_bytes));
 }
 
@@ -159,7 +163,7 @@ int col_python_frames(const struct col_python *python, const struct col_python_m
 {
     const struct col_python_layout *layout = &python->layout;
     struct view view = {.memory = memory};
-    uint8_t copy[FRAME_BYTES];
+    uint8_t copy[COL_PYTHON_FRAME_BYTES];
     uint64_t address, limit = 2 * COL_PYTHON_DEPTH;
     int count = 0, rc;
     *cut = false;
@@ -173,7 +177,7 @@ int col_python_frames(const struct col_python *python, const struct col_python_m
             return rc == -EFAULT ? -EAGAIN : rc;
         address = word_at(copy, sizeof copy, layout->frame_back);
         if (layout->frame_owner != COL_PYTHON_NONE &&
-            copy[layout->frame_owner] >= layout->owner_inner)
+            byte_at(copy, sizeof copy, layout->frame_owner) >= layout->owner_inner)
             continue;
         if ((*cut = count == COL_PYTHON_DEPTH))
             break;
@@ -192,7 +196,7 @@ int col_python_code(const struct col_python *python, const struct col_python_mem
                     uint64_t address, struct col_python_code *code)
 {
     const struct col_python_layout *layout = &python->layout;
-    uint8_t copy[CODE_BYTES];
+    uint8_t copy[COL_PYTHON_CODE_BYTES];
     /* no smaller than a code object of any version without its instructions */
     size_t bytes = (size_t)layout->code_table + 8;
     if (bytes > sizeof copy)
@@ -258,9 +262,10 @@ int col_python_text(const struct col_python *python, const struct col_python_mem
                     uint64_t address, char *text, size_t size)
 {
     const struct col_python_layout *layout = &python->layout;
-    uint8_t head[TEXT_HEAD], data[4 * COL_PYTHON_FILE];
-    int rc =
-        read_at(memory, address, head, layout->text_ascii < TEXT_HEAD ? layout->text_ascii : 0);
+    uint8_t head[COL_PYTHON_TEXT_HEAD], data[4 * COL_PYTHON_FILE];
+    if (layout->text_ascii > sizeof head)
+        return -EINVAL;
+    int rc = read_at(memory, address, head, layout->text_ascii);
     if (rc)
         return rc;
     uint64_t length = word_at(head, layout->text_ascii, layout->text_length);

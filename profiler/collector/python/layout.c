@@ -175,39 +175,45 @@ bool col_python_layout_of(unsigned version, struct col_python_layout *layout)
     return false;
 }
 
-/* Copies the offsets that the interpreter has into a layout, each checked. */
+/* Copies the offsets that the interpreter has into a layout, each checked: the process may have
+ * anything there, and fields of a frame, a code object or a text are looked for in a copy of its
+ * first bytes. */
 static bool take_words(const uint64_t *words, size_t at, struct col_python_layout *layout)
 {
+    const unsigned frame = COL_PYTHON_FRAME_BYTES - sizeof(uint64_t),
+                   code = COL_PYTHON_CODE_BYTES - sizeof(uint64_t),
+                   text = COL_PYTHON_TEXT_HEAD - sizeof(uint64_t);
     const struct {
         uint16_t *field;
         uint8_t word;
+        unsigned most;
     } copy[] = {
-        {&layout->interpreters, words_of[at].word.interpreters},
-        {&layout->interpreter_next, words_of[at].word.interpreter_next},
-        {&layout->threads, words_of[at].word.threads},
-        {&layout->thread_next, words_of[at].word.thread_next},
-        {&layout->frame, words_of[at].word.frame},
-        {&layout->thread_id, words_of[at].word.thread_id},
-        {&layout->native_id, words_of[at].word.native_id},
-        {&layout->chunk, words_of[at].word.chunk},
-        {&layout->frame_back, words_of[at].word.frame_back},
-        {&layout->frame_code, words_of[at].word.frame_code},
-        {&layout->frame_at, words_of[at].word.frame_at},
-        {&layout->frame_owner, words_of[at].word.frame_owner},
-        {&layout->code_file, words_of[at].word.code_file},
-        {&layout->code_name, words_of[at].word.code_name},
-        {&layout->code_table, words_of[at].word.code_table},
-        {&layout->code_line, words_of[at].word.code_line},
-        {&layout->code_bytes, words_of[at].word.code_bytes},
-        {&layout->type, words_of[at].word.type},
-        {&layout->bytes_size, words_of[at].word.bytes_size},
-        {&layout->bytes_data, words_of[at].word.bytes_data},
-        {&layout->text_state, words_of[at].word.text_state},
-        {&layout->text_length, words_of[at].word.text_length},
-        {&layout->text_ascii, words_of[at].word.text_ascii},
+        {&layout->interpreters, words_of[at].word.interpreters, LARGEST},
+        {&layout->interpreter_next, words_of[at].word.interpreter_next, LARGEST},
+        {&layout->threads, words_of[at].word.threads, LARGEST},
+        {&layout->thread_next, words_of[at].word.thread_next, LARGEST},
+        {&layout->frame, words_of[at].word.frame, LARGEST},
+        {&layout->thread_id, words_of[at].word.thread_id, LARGEST},
+        {&layout->native_id, words_of[at].word.native_id, LARGEST},
+        {&layout->chunk, words_of[at].word.chunk, LARGEST},
+        {&layout->frame_back, words_of[at].word.frame_back, frame},
+        {&layout->frame_code, words_of[at].word.frame_code, frame},
+        {&layout->frame_at, words_of[at].word.frame_at, frame},
+        {&layout->frame_owner, words_of[at].word.frame_owner, frame},
+        {&layout->code_file, words_of[at].word.code_file, code},
+        {&layout->code_name, words_of[at].word.code_name, code},
+        {&layout->code_table, words_of[at].word.code_table, code},
+        {&layout->code_line, words_of[at].word.code_line, code},
+        {&layout->code_bytes, words_of[at].word.code_bytes, LARGEST},
+        {&layout->type, words_of[at].word.type, code},
+        {&layout->bytes_size, words_of[at].word.bytes_size, LARGEST},
+        {&layout->bytes_data, words_of[at].word.bytes_data, LARGEST},
+        {&layout->text_state, words_of[at].word.text_state, text},
+        {&layout->text_length, words_of[at].word.text_length, text},
+        {&layout->text_ascii, words_of[at].word.text_ascii, COL_PYTHON_TEXT_HEAD},
     };
     for (size_t i = 0; i < sizeof copy / sizeof *copy; i++) {
-        if (words[copy[i].word] > LARGEST)
+        if (words[copy[i].word] > copy[i].most)
             return false;
         *copy[i].field = (uint16_t)words[copy[i].word];
     }

@@ -13,6 +13,10 @@
 #include <stdint.h>
 
 #define COL_PYTHON_WORDS 128u /* of _Py_DebugOffsets, more than any version has */
+/* Bytes copied of a frame, a code object and a text: no version has a field beyond them. */
+#define COL_PYTHON_FRAME_BYTES 128u
+#define COL_PYTHON_CODE_BYTES  224u
+#define COL_PYTHON_TEXT_HEAD   80u
 
 /* The way from a thread to its frames, and the format of the table of lines. */
 enum col_python_kind {

@@ -183,6 +183,7 @@ void col_python_looker_look(struct col_python_looker *looker,
             look.tid = task->tid;
             int rc = take_frames(looker, process, &memory, &thread[k], &look);
             looker->torn += rc == -EAGAIN;
+            looker->lost += rc == -ENOSPC || rc == -ENOMEM;
             if (rc || !look.count)
                 continue;
             looker->taken++;

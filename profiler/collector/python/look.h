@@ -41,6 +41,7 @@ struct col_python_looker {
     size_t count;
     struct col_python_labels *labels;
     uint64_t torn, taken;
+    uint64_t lost;       /* looks for which there was no memory, or no room for another label */
     const char *refused; /* why the first process whose frames cannot be read has none */
     unsigned version;    /* of the first that was found; 0: none */
 };

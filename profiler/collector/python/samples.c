@@ -360,6 +360,10 @@ int col_python_samples_finish(struct col_python_samples *samples, struct col_dra
     struct col_keys keys = {.db = drain->db, .rc = col_python_samples_drain(samples, drain)};
     if (keys.rc == 0)
         put_keys(samples, &keys);
+    if (keys.rc == 0 && samples->looker.lost)
+        keys.rc =
+            col_drain_loss(drain, "python", "sample dropped: no room for another line of Python",
+                           (int64_t)samples->looker.lost, STORE_ABSENT, STORE_ABSENT);
     if (keys.rc == 0 && samples->asked && samples->looker.version && samples->looker.refused)
         keys.rc = col_drain_loss_uncounted(drain, "python", samples->looker.refused);
     return keys.rc;

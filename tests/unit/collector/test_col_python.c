@@ -11,12 +11,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "profiler/collector/python/frames.h"
 #include "profiler/collector/python/labels.h"
 #include "profiler/collector/python/lines.h"
+#include "profiler/collector/python/look.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -70,6 +73,40 @@ static void test_lines(void **state)
 
 /* ---- offsets ----------------------------------------------------------------------------------- */
 
+/* Words as 3.13 has them, each offset within what is copied of its structure. */
+static void fill_words(uint64_t words[COL_PYTHON_WORDS])
+{
+    for (size_t i = 0; i < COL_PYTHON_WORDS; i++)
+        words[i] = i % 10 * 8;
+    memcpy(words, "xdebugpy", 8);
+    words[1] = 0x030d00f0;
+    words[2] = 0;
+}
+
+/* A process can have any number there: what would lie outside of the copy of a frame, a code object
+ * or a text is no offset. */
+static void test_offsets_too_large(void **state)
+{
+    static const struct {
+        size_t word;
+        uint64_t most;
+    } of_copies[] = {{29, 120}, {30, 120}, {31, 120}, {33, 120}, {35, 216}, {37, 216},
+                     {38, 216}, {39, 216}, {45, 216}, {68, 72},  {69, 72},  {70, 80}};
+    struct col_python_layout layout;
+    uint64_t words[COL_PYTHON_WORDS];
+    (void)state;
+    for (size_t i = 0; i < COUNT(of_copies); i++) {
+        fill_words(words);
+        words[of_copies[i].word] = of_copies[i].most;
+        assert_null(col_python_layout_read(0x030d, words, COUNT(words), &layout));
+        words[of_copies[i].word]++;
+        assert_non_null(
+            strstr(col_python_layout_read(0x030d, words, COUNT(words), &layout), "damaged"));
+        words[of_copies[i].word] = 64000;
+        assert_non_null(col_python_layout_read(0x030d, words, COUNT(words), &layout));
+    }
+}
+
 static void test_offsets(void **state)
 {
     struct col_python_layout layout;
@@ -81,14 +118,12 @@ static void test_offsets(void **state)
     }
     assert_non_null(strstr(col_python_version_refused(0x0308), "older"));
     assert_non_null(strstr(col_python_version_refused(0x030f), "newer"));
-    for (size_t i = 0; i < COUNT(words); i++)
-        words[i] = 8 * i;
-    memcpy(words, "xdebugpy", 8);
-    words[1] = 0x030d00f0;
-    words[2] = 0;
+    fill_words(words);
+    words[30] = 56;
+    words[70] = 40;
     assert_null(col_python_layout_read(0x030d, words, COUNT(words), &layout));
-    assert_int_equal(layout.frame_code, 8 * 30);
-    assert_int_equal(layout.text_compact, 8 * 70 + 16);
+    assert_int_equal(layout.frame_code, 56);
+    assert_int_equal(layout.text_compact, 40 + 16);
     assert_non_null(col_python_layout_read(0x030e, words, COUNT(words), &layout));
     assert_non_null(col_python_layout_read(0x030c, words, COUNT(words), &layout));
     assert_non_null(col_python_layout_read(0x030d, words, 20, &layout));
@@ -254,6 +289,69 @@ static void test_torn(void **state)
     free(process);
 }
 
+/* A layout that no table of offsets gives, were its checks ever left out: nothing is read beyond
+ * what was copied. */
+static void test_hostile_layout(void **state)
+{
+    struct process *process = make_process(3);
+    struct col_python_frame frame[COL_PYTHON_DEPTH];
+    char text[64];
+    bool cut;
+    (void)state;
+    process->python.layout.frame_owner = 64000;
+    assert_int_equal(frames_of(process, frame, &cut), 4);
+    process->python.layout.text_ascii = 65000;
+    process->python.layout.text_length = 64000;
+    process->python.layout.text_state = 64008;
+    assert_int_equal(
+        col_python_text(&process->python, &process->by, BASE + NAME, text, sizeof text), -EINVAL);
+    free(process);
+}
+
+static void count_look(void *ctx, const struct col_python_look *look)
+{
+    (void)look;
+    ++*(int *)ctx;
+}
+
+/* A program with more lines than can be told apart: samples of further ones are counted. What was
+ * made up lies where it says in this process, which is the one that is looked at. */
+static void test_labels_full(void **state)
+{
+    struct process *process = make_process(1);
+    struct col_python_looker looker;
+    struct col_python_frame frame = {.code = BASE + CODE, .at = -2}; /* the first line */
+    int32_t label = 0;
+    int taken = 0;
+    (void)state;
+    void *memory = mmap((void *)(uintptr_t)BASE, BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (memory != (void *)(uintptr_t)BASE)
+        skip();
+    assert_true(col_python_looker_open(&looker));
+    looker.process[0] = (struct col_python_process){
+        .pid = getpid(), .found = COL_PYTHON_FOUND, .python = process->python};
+    looker.count = 1;
+    memcpy(memory, process->memory, BYTES);
+    col_python_looker_look(&looker, count_look, &taken);
+    assert_int_equal(taken, 1);
+    for (int32_t line = 1000; label >= 0; line++) {
+        memcpy(process->memory + CODE + process->python.layout.code_line, &line, sizeof line);
+        label = col_python_label(looker.labels, 1, &process->python, &process->by, &frame);
+    }
+    assert_int_equal(label, -ENOSPC);
+    col_python_looker_look(&looker, count_look, &taken);
+    assert_int_equal(taken, 2); /* of a line that is known */
+    assert_int_equal(looker.lost, 0);
+    *((uint8_t *)memory + CODE + process->python.layout.code_line) = 200;
+    col_python_looker_look(&looker, count_look, &taken);
+    assert_int_equal(taken, 2);
+    assert_int_equal(looker.lost, 1);
+    col_python_looker_close(&looker);
+    munmap(memory, BYTES);
+    free(process);
+}
+
 /* Names in characters of one, two and four bytes, with what would control a terminal. */
 static void test_names(void **state)
 {
@@ -286,8 +384,10 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_offsets), cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_torn),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_lines),  cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_frames), cmocka_unit_test(test_offsets_too_large),
+        cmocka_unit_test(test_torn),   cmocka_unit_test(test_hostile_layout),
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_labels_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
