@@ -39,6 +39,26 @@ static int heal(struct col_drain *drain, struct col_pool *pool, struct col_threa
     return rc;
 }
 
+/* Gives up the oldest of the ranges beyond depth 254 that are open in a thread: so many lack their
+ * POP. A program that forgets it once a step would, after days, make each commit save all of them.
+ */
+static int shed(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                int64_t now)
+{
+    uint32_t kept = 0, lost = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < thread->depth; i++) {
+        if (rc || thread->stack[i].depth < 255 || lost == COL_OPEN_MOST / 2) {
+            thread->stack[kept++] = thread->stack[i];
+            continue;
+        }
+        rc = col_lose_end(drain, pool, thread->track, &thread->stack[i], now);
+        lost++;
+    }
+    thread->depth = kept;
+    return rc;
+}
+
 /* Depth of the innermost open range of a domain, -1 = none is open. */
 static int innermost_depth(const struct col_thread *thread, uint8_t domain)
 {
@@ -58,6 +78,9 @@ static int on_push(struct col_drain *drain, struct col_pool *pool, struct col_th
     /* Depth 255 means that or deeper, so nothing follows from it. */
     if (record->depth < 255 && innermost_depth(thread, record->domain) >= (int)record->depth &&
         (rc = heal(drain, pool, thread, record->domain, record->depth, event->time)) != 0)
+        return rc;
+    bool is_much = thread->depth >= COL_OPEN_MOST && thread->depth % (COL_OPEN_MOST / 2) == 0;
+    if (is_much && (rc = shed(drain, pool, thread, event->time)) != 0)
         return rc;
     if (thread->depth == thread->cap) {
         uint32_t cap = thread->cap ? thread->cap * 2 : 32;

@@ -335,15 +335,16 @@ struct without_pool {
 static bool count_without_pool(void *ctx, int folder, const char *name)
 {
     struct without_pool *count = ctx;
-    unsigned pid;
-    long long lost;
     (void)folder;
-    if (strncmp(name, WIRE_NONE, strlen(WIRE_NONE)) != 0)
+    if (strncmp(name, WIRE_NONE, strlen(WIRE_NONE)) != 0 || !col_pool_is_name(name))
         return true;
-    int fields = sscanf(name + strlen(WIRE_NONE), "%u.%lld", &pid, &lost);
-    count->processes += fields >= 1;
-    count->events += fields == 2 ? lost : 0;
-    count->known &= fields != 1; /* it died before it could write the number */
+    const char *dot = strchr(name + strlen(WIRE_NONE), '.');
+    uint64_t lost = dot ? strtoull(dot + 1, NULL, 10) : 0;
+    bool is_known = dot && lost <= (uint64_t)(INT64_MAX - count->events);
+    if (is_known)
+        count->events += (int64_t)lost;
+    count->processes++;
+    count->known &= is_known; /* without a number it died before it could write it */
     return true;
 }
 

@@ -49,6 +49,7 @@ struct col_volume {
 #define COL_WINDOWS    64 /* of full detail, at most */
 #define COL_LEVEL_MOST 32 /* a run that lasts as long as its first window times 2^32 */
 #define COL_AGES       24
+#define COL_OPEN_MOST  4096u      /* open ranges of a thread; with more, most have lost their POP */
 #define COL_THREADS    (1u << 22) /* that a process ever had: the most that Linux has at once */
 
 /* A part of the run whose detail is kept. Rows of the three tables with these ids belong to it. */
@@ -146,6 +147,7 @@ struct col_counter {
 
 struct col_pool {
     char name[COL_POOL_NAME];
+    uint64_t number; /* no other pool of this drain has had it */
     struct col_map map;
     struct col_process *process;
     struct col_segment *segment; /* map.segment_cap */
@@ -219,6 +221,7 @@ struct col_drain {
     struct col_stats stats;
     struct col_pool **pool;
     uint32_t pool_count;
+    uint64_t pools_opened;
     struct col_process **process;
     uint32_t process_count;
     int32_t companion; /* runs beside the target and is no part of the run; 0: none */

@@ -15,7 +15,8 @@
 /* Zeroed after the last record of a buffer: CUPTI may have written a little more. */
 #define SLACK      (64u << 10)
 #define MOST_BYTES (1ull << 40) /* of a file; more is damage */
-#define WAIT_AGAIN 30u          /* anchors between two times that buffers wait for the clock */
+#define MOST_NAMES (128u * WIRE_GPU_NAMES)
+#define WAIT_AGAIN 30u /* anchors between two times that buffers wait for the clock */
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
@@ -44,8 +45,9 @@ static bool layout_ok(const struct layout *layout)
     return layout->version == WIRE_VERSION && layout->buffer_bytes >= 4096 &&
            layout->buffer_bytes <= (64u << 20) && layout->buffer_bytes % 8 == 0 &&
            layout->buffer_cap && layout->buffer_cap <= (1u << 16) && layout->name_cap &&
-           (layout->name_cap & (layout->name_cap - 1)) == 0 && layout->directory_offset % 64 == 0 &&
-           layout->names_offset % 8 == 0 && layout->buffers_offset % 8 == 0 &&
+           layout->name_cap <= MOST_NAMES && (layout->name_cap & (layout->name_cap - 1)) == 0 &&
+           layout->directory_offset % 64 == 0 && layout->names_offset % 8 == 0 &&
+           layout->buffers_offset % 8 == 0 &&
            inside(layout->directory_offset,
                   (uint64_t)layout->buffer_cap * sizeof(struct wire_buffer), 1u << 30) &&
            inside(layout->names_offset, (uint64_t)layout->name_cap * sizeof(struct wire_gpu_name),

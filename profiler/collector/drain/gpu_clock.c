@@ -18,6 +18,8 @@ __extension__ typedef __int128 wide;
 #define SAME_TICKS (1 << 20)
 #define READING_NS 10000000000ll /* how long a reading of it is kept */
 #define NO_ERA     UINT32_MAX
+/* A time beyond this one was not read from a clock: the process has overwritten it. */
+#define MOST_TIME (INT64_MAX / 4)
 
 /* Ticks of CUPTI's clock a nanosecond after an anchor; 0 where no time passed. */
 static double rate(const struct col_gpu_clock *clock, uint32_t i)
@@ -113,9 +115,11 @@ void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu)
         clock->seen = taken - (WIRE_GPU_ANCHORS - 8);
     for (; clock->seen != taken; clock->seen++) {
         const struct wire_gpu_anchor *anchor = &gpu->anchor[clock->seen % WIRE_GPU_ANCHORS];
-        if (anchor->cupti <= INT64_MAX)
+        bool is_time = anchor->cupti <= MOST_TIME && anchor->monotonic >= 0 &&
+                       anchor->monotonic <= MOST_TIME && anchor->tsc <= MOST_TIME;
+        if (is_time)
             col_gpu_clock_add(clock, (int64_t)anchor->cupti, anchor->monotonic,
-                              (int64_t)(anchor->tsc & INT64_MAX));
+                              (int64_t)anchor->tsc);
     }
 }
 
@@ -164,6 +168,8 @@ int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time)
     if (ticks <= 0)
         return clock->monotonic[low] + (ticks_at - clock->cupti[low]);
     /* The product needs more than 64 bits, and more digits than a double has. */
-    return clock->monotonic[low] +
-           (int64_t)((wide)(ticks_at - clock->cupti[low]) * elapsed / ticks);
+    wide at = clock->monotonic[low] + (wide)(ticks_at - clock->cupti[low]) * elapsed / ticks;
+    if (at < 0 || at > MOST_TIME)
+        return STORE_ABSENT; /* of anchors that were overwritten */
+    return (int64_t)at;
 }

@@ -14,8 +14,8 @@
 #define CACHE_SETS 2048u /* of 2 */
 
 struct cache_entry {
-    const struct col_pool *pool;
-    uint64_t key; /* schema, size, paused */
+    uint64_t pool; /* its number, 0: empty: the memory of one that has ended is used again */
+    uint64_t key;  /* schema, size, paused */
     uint64_t data[WIRE_PAYLOAD_MAX / 8];
     int64_t detail, operands;
 };
@@ -201,12 +201,13 @@ static int cached_detail(struct col_drain *drain, struct col_pool *pool, uint64_
                          const uint64_t *data, uint32_t words, const struct col_schema *schema,
                          struct col_payload *decoded, uint32_t bytes, struct col_extra *extra)
 {
-    uint64_t hash = key * 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)pool;
+    uint64_t hash = key * 0x9e3779b97f4a7c15ull ^ pool->number * 0xd6e8feb86659fd93ull;
     for (uint32_t i = 0; i < words; i++)
         hash = (hash ^ data[i]) * 0xbf58476d1ce4e5b9ull, hash ^= hash >> 32;
     struct cache_entry *set = drain->cache->entry[(hash >> 20) % CACHE_SETS];
     for (int i = 0; i < 2; i++)
-        if (set[i].key == key && set[i].pool == pool && memcmp(set[i].data, data, words * 8) == 0) {
+        if (set[i].key == key && set[i].pool == pool->number &&
+            memcmp(set[i].data, data, words * 8) == 0) {
             extra->detail = set[i].detail;
             if (set[i].operands != STORE_ABSENT)
                 extra->correlation = set[i].operands;
@@ -231,7 +232,7 @@ static int cached_detail(struct col_drain *drain, struct col_pool *pool, uint64_
         extra->correlation = operands;
     set[1] = set[0];
     set[0] = (struct cache_entry){
-        .pool = pool, .key = key, .detail = extra->detail, .operands = operands};
+        .pool = pool->number, .key = key, .detail = extra->detail, .operands = operands};
     memcpy(set[0].data, data, words * 8);
     return 0;
 }

@@ -228,6 +228,7 @@ int col_drain_pool(struct col_drain *drain, const char *name, const struct col_l
     int64_t created = col_pool_time(drain, pool, pool->map.layout.created);
     if (created > 0 && created <= col_clock_now())
         pool->earliest = created - EARLY_NS;
+    pool->number = ++drain->pools_opened;
     drain->pool[drain->pool_count++] = pool;
     *out = pool;
     return 0;

@@ -9,14 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/pool/shared.h"
 #include "profiler/control.h"
 #include "store/files.h"
 
@@ -114,32 +114,33 @@ int col_control_create(int folder, const struct col_options *options)
     return bytes == (ssize_t)sizeof control ? 0 : TACHO_ENOSPACE;
 }
 
-void *col_map_shared(int fd, size_t bytes, int protection)
+/* The window is replaced where the file is mapped by the processes of the run, too. */
+static void replace_window(void *mapped, void *window, uint64_t bytes)
 {
-    struct stat stat;
-    void *memory = MAP_FAILED;
-    if (fstat(fd, &stat) == 0 && (size_t)stat.st_size >= bytes)
-        memory = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-    close(fd);
-    return memory == MAP_FAILED ? NULL : memory;
+    (void)bytes;
+    control_write(mapped, window);
 }
 
 int col_control_set(const char *segments, enum wire_capture mode, int64_t first, int64_t last,
                     int64_t every, int64_t ns)
 {
+    struct control_window window = {mode, first, last, every, col_clock_now() + ns};
     char path[COL_PATH_MAX + 16];
     control_path(path, sizeof path, segments);
     int fd = store_path_open(path, O_RDWR);
     if (fd < 0)
         return tacho_error_of_errno(errno);
-    struct wire_control *control = col_map_shared(fd, sizeof *control, PROT_READ | PROT_WRITE);
-    if (!control)
-        return TACHO_EIO;
-    int rc = control->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
-    if (rc == 0)
-        control_write(control,
-                      &(struct control_window){mode, first, last, every, col_clock_now() + ns});
-    munmap(control, sizeof *control);
+    struct col_shared file = {.is_open = true, .fd = fd};
+    uint64_t magic;
+    int rc = col_shared_map(&file, sizeof(struct wire_control), NULL);
+    if (rc == 0 && !col_shared_copy(&file, offsetof(struct wire_control, magic), &magic, 8))
+        rc = TACHO_EIO;
+    if (rc == 0 && magic != WIRE_CONTROL_MAGIC)
+        rc = TACHO_EVERSION;
+    if (rc == 0 &&
+        !col_shared_access(&file, 0, &window, sizeof(struct wire_control), replace_window))
+        rc = TACHO_EIO;
+    col_shared_close(&file);
     return rc;
 }
 

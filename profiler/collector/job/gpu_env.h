@@ -31,8 +31,4 @@ int col_control_mode(const char *segments, enum wire_capture *mode);
 int col_control_set(const char *segments, enum wire_capture mode, int64_t first, int64_t last,
                     int64_t every, int64_t ns);
 
-/* Maps the first `bytes` of a file and closes the descriptor. NULL: the file is shorter, or cannot
- * be mapped. */
-void *col_map_shared(int fd, size_t bytes, int protection);
-
 #endif

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES (1ull << 40) /* of a file; more is damage */
-#define MOST_TEXT  (64u << 10)  /* bytes of a name or a schema; more is damage */
+#define MOST_BYTES (1ull << 40)            /* of a file; more is damage */
+#define MOST_ARENA (8u * WIRE_ARENA_BYTES) /* of names, which need tables; more is damage */
+#define MOST_TEXT  (64u << 10)             /* bytes of a name or a schema; more is damage */
 
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
 {
@@ -47,6 +48,7 @@ static bool layout_ok(const struct col_layout *layout)
     if (layout->clock != WIRE_CLOCK_TSC && layout->clock != WIRE_CLOCK_MONOTONIC)
         return false;
     return inside(layout->directory_offset, directory_bytes(layout), 1u << 30) &&
+           layout->arena_cap <= MOST_ARENA &&
            inside(layout->arena_offset, layout->arena_cap, MOST_BYTES) &&
            inside(layout->segments_offset, (uint64_t)layout->segment_cap * layout->segment_bytes,
                   MOST_BYTES);

@@ -110,12 +110,17 @@ int col_shared_map(struct col_shared *file, uint64_t bytes, struct tacho_error *
     return 0;
 }
 
-void col_shared_close(struct col_shared *file)
+void col_shared_close_file(struct col_shared *file)
 {
-    unmap(file);
     if (file->is_open)
         close(file->fd);
     file->is_open = false;
+}
+
+void col_shared_close(struct col_shared *file)
+{
+    unmap(file);
+    col_shared_close_file(file);
 }
 
 /* ---- the mapping ------------------------------------------------------------------------------ */
@@ -125,9 +130,8 @@ static bool is_mapped(const struct col_shared *file, uint64_t offset, uint64_t b
     return file->map && offset <= file->mapped && bytes <= file->mapped - offset;
 }
 
-/* Lets `access` read or write `bytes` of the mapping. False where the file has become shorter. */
-static bool guarded(const struct col_shared *file, uint64_t offset, void *with, uint64_t bytes,
-                    void (*access)(void *mapped, void *with, uint64_t bytes))
+bool col_shared_access(const struct col_shared *file, uint64_t offset, void *with, uint64_t bytes,
+                       void (*access)(void *mapped, void *with, uint64_t bytes))
 {
     sigjmp_buf here;
     if (!is_mapped(file, offset, bytes))
@@ -166,17 +170,17 @@ static void store_half_word(void *mapped, void *from, uint64_t bytes)
 
 bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
 {
-    return guarded(file, offset, to, bytes, load_words);
+    return col_shared_access(file, offset, to, bytes, load_words);
 }
 
 bool col_shared_copy_lines(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
 {
-    return guarded(file, offset, to, bytes, load_half_words);
+    return col_shared_access(file, offset, to, bytes, load_half_words);
 }
 
 bool col_shared_store(const struct col_shared *file, uint64_t offset, uint32_t value)
 {
-    return guarded(file, offset, &value, sizeof value, store_half_word);
+    return col_shared_access(file, offset, &value, sizeof value, store_half_word);
 }
 
 /* ---- the rest of the file ---------------------------------------------------------------------- */

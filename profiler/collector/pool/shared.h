@@ -28,7 +28,15 @@ struct col_shared {
 int col_shared_open(int dirfd, const char *name, struct col_shared *file, struct tacho_error *err);
 /* Maps the first `bytes` instead of what was mapped before. Errors: TACHO_EBUSY, as above. */
 int col_shared_map(struct col_shared *file, uint64_t bytes, struct tacho_error *err);
+/* Gives the descriptor back and keeps the mapping, which is all that is used from now on. */
+void col_shared_close_file(struct col_shared *file);
 void col_shared_close(struct col_shared *file);
+
+/* Lets `access` read or write `bytes` of the mapping, through its address and `with`. It keeps
+ * nothing that must be given back: it is left in its middle where the file has become shorter. Then
+ * the result is false. */
+bool col_shared_access(const struct col_shared *file, uint64_t offset, void *with, uint64_t bytes,
+                       void (*access)(void *mapped, void *with, uint64_t bytes));
 
 /* Copies mapped words in order of their address, each at once (acquire). `offset` and `bytes` are
  * multiples of 8. False where the file has become shorter. */

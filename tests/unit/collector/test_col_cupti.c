@@ -429,6 +429,46 @@ static void clock_of_ticks(void **state)
     }
 }
 
+/* The anchors lie in memory of the process, which may put anything there. What cannot be a time is
+ * not one, and a conversion that leaves the range of times gives none. (Sanitizers see what
+ * overflows.) */
+static void clock_of_overwritten_anchors(void **state)
+{
+    (void)state;
+    const int64_t s = 1000000000;
+    const struct wire_gpu_anchor anchors[] = {
+        {.cupti = INT64_MAX, .monotonic = 100 * s},
+        {.cupti = UINT64_MAX, .monotonic = 100 * s},
+        {.cupti = 7 * s, .monotonic = INT64_MIN},
+        {.cupti = 7 * s, .monotonic = INT64_MAX},
+        {.cupti = 7 * s, .monotonic = 100 * s, .tsc = UINT64_MAX},
+        {.cupti = 8 * s, .monotonic = 101 * s},
+        {.cupti = 9 * s, .monotonic = 102 * s},
+    };
+    const uint32_t count = sizeof anchors / sizeof *anchors;
+    struct col_gpu_clock *c = calloc(1, sizeof *c);
+    struct wire_gpu *gpu = calloc(1, sizeof *gpu);
+    memcpy(gpu->anchor, anchors, sizeof anchors);
+    atomic_store(&gpu->anchors, count);
+    col_gpu_clock_read(c, gpu);
+    assert_int_equal(c->count, 2); /* the last two */
+    assert_int_equal(col_gpu_clock_ns(c, (uint64_t)(8 * s + s / 2)), 101 * s + s / 2);
+    /* A tick that lasts 2^61 ns. */
+    gpu->anchor[count] = (struct wire_gpu_anchor){.cupti = 9 * s + 1, .monotonic = INT64_MAX / 4};
+    atomic_store(&gpu->anchors, count + 1);
+    col_gpu_clock_read(c, gpu);
+    gpu->anchor[count + 1] =
+        (struct wire_gpu_anchor){.cupti = 20 * s, .monotonic = INT64_MAX / 4 - s};
+    atomic_store(&gpu->anchors, count + 2);
+    col_gpu_clock_read(c, gpu);
+    for (int64_t time = 0; time < 30 * s; time += s / 3) {
+        int64_t at = col_gpu_clock_ns(c, (uint64_t)time);
+        assert_true(at == STORE_ABSENT || (at >= 0 && at <= INT64_MAX / 4));
+    }
+    free(gpu);
+    free(c);
+}
+
 static void demangled(void **state)
 {
     (void)state;
@@ -452,6 +492,7 @@ int main(void)
         cmocka_unit_test(the_real_library),
         cmocka_unit_test(clock_with_eras),
         cmocka_unit_test(clock_of_ticks),
+        cmocka_unit_test(clock_of_overwritten_anchors),
         cmocka_unit_test(demangled),
     };
     return cmocka_run_group_tests_name("collector: CUPTI records", tests, NULL, NULL);

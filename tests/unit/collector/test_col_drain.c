@@ -2,8 +2,10 @@
  *
  * The drain against pools made by hand: healing of lost ends, positions, taking over from a
  * collector that died at any commit, giving segments back only after a commit, damaged records,
- * clocks, steps.
+ * clocks, steps, processes that follow each other.
  */
+#include <sys/wait.h>
+
 #include "tests/unit/col_fixture.h"
 
 static void test_nesting(void **state)
@@ -258,6 +260,143 @@ static void test_clock(void **state)
         assert_in_range(col_clock_ns(&c, now.tsc) - now.monotonic + 100000, 0, 200000);
 }
 
+/* A program that never closes its ranges: what is kept of them, and saved at each commit, does not
+ * grow with the run, and each of them is in the file. */
+static void test_pops_forgotten(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    for (unsigned i = 0; i < 10000; i++) {
+        event(p, 0, WIRE_PUSH, 1, i < 255 ? i : 255, 0);
+        if (i % 1000 == 999)
+            turn(&d);
+    }
+    assert_in_range(d.pool[0]->thread[0]->depth, 255, COL_OPEN_MOST);
+    assert_in_range(d.stats.ranges_without_end, 10000 - COL_OPEN_MOST, 10000 - 255);
+    db = taken_over(p, &d, db);
+    for (unsigned i = 255; i-- > 0;) /* those that were opened first are open still */
+        event(p, 0, WIRE_POP, 1, i, 0);
+    turn(&d);
+    assert_int_equal(d.stats.ranges_without_end, 10000 - 255);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 10000);
+    assert_int_equal(s.open, 10000 - 255);
+}
+
+/* ---- processes that follow each other ---------------------------------------------------------- */
+
+/* The pid of a process that has ended. */
+static int32_t ended_pid(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    return (int32_t)pid;
+}
+
+/* Leaves the pool of a process that has ended, after one mark with a payload of this schema. */
+static void leave_pool(struct pool *p, const char *schema)
+{
+    int32_t pid = ended_pid();
+    uint64_t arena = atomic_load(&p->head->arena_used);
+    char path[200];
+    struct {
+        struct wire_record r;
+        uint32_t schema, bytes;
+        uint64_t data;
+    } x = {.r = {.time = p->time += 10,
+                 .kind = WIRE_MARK | WIRE_PAYLOAD,
+                 .words = 4,
+                 .name = p->name[0]},
+           .bytes = 8,
+           .data = 7};
+    x.schema = made_pool_text(p->head, WIRE_TEXT_SCHEMA, schema);
+    memset(line_of(p, 0), 0, sizeof *line_of(p, 0));
+    p->thread[0].segment = UINT32_MAX;
+    p->thread[0].chain = 0;
+    put(p, 0, &x, sizeof x);
+    p->head->pid = (uint32_t)pid;
+    snprintf(path, sizeof path, "%s/pool.%d.0", p->folder, (int)pid);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, p->map, p->bytes), (ssize_t)p->bytes);
+    close(fd);
+    atomic_store(&p->head->arena_used, arena);
+}
+
+static int take_number(void *ctx, int columns, const struct store_cell *cells)
+{
+    assert_int_equal(columns, 1);
+    *(int64_t *)ctx = cells->integer;
+    return 0;
+}
+
+/* Processes of different programs give the same numbers to different schemas. What was remembered
+ * of the payloads of one that has ended is not what the next one means, although it may lie at the
+ * same place in memory. */
+static void test_payloads_of_processes(void **state)
+{
+    static const char *const schemas[] = {"first\t8\nweight\t18\t0\n", "second\t8\nlength\t18\t0\n",
+                                          "third\t8\nwidth\t18\t0\n"};
+    struct pool *p = *state;
+    struct col_drain d;
+    store_reader *r;
+    struct tacho_error err;
+    char own[200];
+    int64_t details = 0;
+    store *db = created(p, &d);
+    snprintf(own, sizeof own, "%s/pool.%d.0", p->folder, (int)getpid());
+    assert_int_equal(unlink(own), 0);
+    for (size_t i = 0; i < 3; i++) {
+        leave_pool(p, schemas[i]);
+        turn(&d);
+        assert_int_equal(col_drain_reap(&d), 0);
+        assert_int_equal(d.pool_count, 0);
+    }
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 3);
+    assert_int_equal(store_open(p->db, &r, &err), 0);
+    assert_int_equal(
+        store_query(r, "SELECT count(DISTINCT detail) FROM slice", NULL, take_number, &details), 0);
+    assert_int_equal(details, 3);
+    store_reader_close(r);
+}
+
+static void leave_mark(const struct pool *p, const char *name)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", p->folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* A process without a pool leaves what it lost in the name of a file. What cannot be added up is
+ * not known, and names that the agent does not give count nothing. */
+static void test_processes_without_pool(void **state)
+{
+    static const char what[] = "event dropped: no space or memory for the pool of a process";
+    struct pool *p = *state;
+    struct col_drain d;
+    char losses[200];
+    store *db = created(p, &d);
+    leave_mark(p, "none.7.40");
+    leave_mark(p, "none.8.2");
+    leave_mark(p, "none.9.-5");
+    leave_mark(p, "none.more");
+    struct slices s = finished(p, &d, db);
+    snprintf(losses, sizeof losses, "%s=42 ", what);
+    assert_string_equal(s.losses, losses);
+    db = created(p, &d);
+    leave_mark(p, "none.10.9223372036854775807");
+    s = finished(p, &d, db);
+    snprintf(losses, sizeof losses, "%s=NULL ", what);
+    assert_string_equal(s.losses, losses);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +407,9 @@ int main(void)
         WITH_POOL(test_release_after_commit),
         WITH_POOL(test_damaged_record),
         WITH_POOL(test_steps),
+        WITH_POOL(test_pops_forgotten),
+        WITH_POOL(test_payloads_of_processes),
+        WITH_POOL(test_processes_without_pool),
         cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests_name("col_drain", tests, NULL, NULL);

@@ -99,6 +99,23 @@ static void test_layout_at_first(void **state)
                         "pool of a process not read: damaged or of another version of tacho=NULL ");
 }
 
+/* Names of a terabyte, and a record that names the last of them: the tables that are kept for names
+ * would take all memory. */
+static void test_arena_at_first(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    p->head->arena_cap = 1ull << 39;
+    p->name[0] = UINT32_MAX;
+    mark(p, 0);
+    turn(&d);
+    assert_int_equal(d.pool_count, 0);
+    struct slices s = finished(p, &d, db);
+    assert_string_equal(s.losses,
+                        "pool of a process not read: damaged or of another version of tacho=NULL ");
+}
+
 static void spoil_counts(struct pool *p)
 {
     atomic_store(&p->head->segments_peak, 0);
@@ -643,6 +660,7 @@ int main(void)
         WITH_POOL(test_layout),
         WITH_POOL(test_layout_and_taken_over),
         WITH_POOL(test_layout_at_first),
+        WITH_POOL(test_arena_at_first),
         WITH_POOL(test_counts),
         WITH_POOL(test_counts_and_taken_over),
         WITH_POOL(test_losses),
