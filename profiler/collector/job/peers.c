@@ -185,10 +185,21 @@ bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_messa
 
 /* The search for a leader. */
 struct search {
-    uint32_t held; /* bit of each session whose name another program holds */
+    uint32_t held;                       /* bit of each session whose name another program holds */
+    int64_t gone_at[COL_PEERS_SESSIONS]; /* since when its leader hangs up; 0: it does not */
     int64_t refused_at[COL_PEERS_SESSIONS]; /* since when it cannot be bound; 0: never tried */
     int64_t silent_at;                      /* time of the last sign of a leader */
 };
+
+/* Notes that the leader of a session has hung up. One that ends gives its name back; what goes on
+ * to take calls and to hang up is no leader. */
+static void note_gone(struct search *search, unsigned session, int64_t now)
+{
+    if (!search->gone_at[session])
+        search->gone_at[session] = now;
+    else if (now - search->gone_at[session] > SILENT_NS)
+        search->held |= 1u << session;
+}
 
 /* Asks the sessions in turn. False: ask again, for a leader has just gone or is busy. *vacant: the
  * first one that has no leader. */
@@ -205,6 +216,10 @@ static bool ask_all(struct col_peers *peers, struct search *search, struct peer_
             peers->session = i;
         if (answer == ANSWER_GONE || answer == ANSWER_REFUSED)
             search->silent_at = col_clock_now();
+        if (answer == ANSWER_GONE)
+            note_gone(search, i, search->silent_at);
+        else
+            search->gone_at[i] = 0;
         if (answer == ANSWER_STRANGER)
             search->held |= 1u << i;
         peers->again |= answer == ANSWER_REFUSED;

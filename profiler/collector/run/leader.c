@@ -52,10 +52,23 @@ static struct col_process *row_of(struct col_session *session, const struct col_
     return NULL;
 }
 
+/* The place of a new connection: of one that was refused, or went away before it said anything, or
+ * the next one. */
+static unsigned place_for_call(const struct col_peers *peers)
+{
+    unsigned place = 0;
+    while (place < peers->count &&
+           (peers->peer[place].fd >= 0 || peers->peer[place].state != PEER_IS_ENDED ||
+            peers->peer[place].pid))
+        place++;
+    return place;
+}
+
 /* Accepts a connection of a process of the same user. */
 static void take_call(struct col_session *session)
 {
     struct col_peers *peers = &session->peers;
+    unsigned place = place_for_call(peers);
     int fd = accept4(peers->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
@@ -64,16 +77,16 @@ static void take_call(struct col_session *session)
     struct col_peer *list = NULL;
     bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid() &&
                who.pid > 0;
-    if (own && peers->count < COL_PEERS_MAX)
+    if (own && place < COL_PEERS_MAX)
         list = realloc(peers->peer, (peers->count + 1) * sizeof *list);
     if (list)
         peers->peer = list;
-    if (!list || !watch(session, fd, peers->count + 1)) {
+    if (!list || !watch(session, fd, place + 1)) {
         close(fd);
         return;
     }
-    peers->peer[peers->count++] =
-        (struct col_peer){.fd = fd, .state = PEER_IS_ENDED, .rank = STORE_ABSENT};
+    peers->peer[place] = (struct col_peer){.fd = fd, .state = PEER_IS_ENDED, .rank = STORE_ABSENT};
+    peers->count += place == peers->count;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------------------------ */
