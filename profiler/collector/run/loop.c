@@ -230,8 +230,14 @@ static void turn(struct col_session *session, bool *more)
     }
     if (rc == 0 && !held)
         rc = col_drain_round(&session->drain, more);
+    if (session->drain.volume.no_space)
+        col_session_unsampled(session);
+    else if (rc == 0)
+        rc = col_session_note_unsampled(session);
     if (rc == 0)
         rc = col_drain_commit(&session->drain);
+    if (rc == 0 && !session->drain.volume.no_space)
+        session->unsampled_from = 0; /* it is in the file */
     if (rc == 0)
         rc = store_sync_due(session->db, col_clock_now(), session->options->sync_ns);
     if (rc == 0)
@@ -338,7 +344,7 @@ static int write_end(struct col_session *session)
         rc = store_run_set_int(session->db, "exit_status", session->worst);
     if (rc == 0 && session->gap_from)
         rc = col_session_note_gap(session);
-    return rc;
+    return rc ? rc : col_session_note_unsampled(session);
 }
 
 /* Says in the result that a signal ended the recording while processes went on. */

@@ -266,9 +266,26 @@ static bool reload(struct col_session *session)
     return false;
 }
 
+void col_session_unsampled(struct col_session *session)
+{
+    bool is_sampled = session->system || session->stacks || session->python;
+    if (is_sampled && session->db && !session->unsampled_from)
+        session->unsampled_from = session->drain.last_commit;
+}
+
+int col_session_note_unsampled(struct col_session *session)
+{
+    if (!session->unsampled_from)
+        return 0;
+    return col_drain_loss(&session->drain, "system",
+                          "not sampled: the store had no room or could not be written",
+                          STORE_ABSENT, session->unsampled_from, col_clock_now());
+}
+
 /* The first time a disk is full, the reserve is freed, which makes room for totals. */
 void col_session_failed(struct col_session *session, int rc)
 {
+    col_session_unsampled(session);
     session->failure = rc;
     col_session_store_error(session, rc, &session->failure_words);
     if (rc == TACHO_ENOSPACE && !session->reserve_used) {

@@ -55,8 +55,9 @@ struct col_session {
     int interrupts, stop; /* stop: number of the signal that ended the recording */
     unsigned samples;
     int64_t started, ended_at, next_turn, next_sample, next_retry;
-    int64_t gap_from; /* recovery: when the last collector committed for the last time */
-    int64_t gap_to;   /* and when this one went on; 0: it did not */
+    int64_t gap_from;       /* recovery: when the last collector committed for the last time */
+    int64_t gap_to;         /* and when this one went on; 0: it did not */
+    int64_t unsampled_from; /* the samplers' last time in the file, since the store fails; 0 */
     struct rusage child_usage, own_usage;
     int child_status; /* as of wait */
     /* several ranks of one node (leader.h); not used by a single one */
@@ -105,6 +106,10 @@ bool col_session_retry(struct col_session *session);
 /* Notes, in the open transaction, that another collector took over: the run key `recovered` and
  * what was not sampled. */
 int col_session_note_gap(struct col_session *session);
+/* The store fails or has no room: what is sampled from its last commit on is not kept. */
+void col_session_unsampled(struct col_session *session);
+/* Notes in the open transaction that this was so until now, if it was. */
+int col_session_note_unsampled(struct col_session *session);
 /* Last rounds, `last_words` into the last transaction, finish, publish. On failure the live folder
  * is left for `tacho recover`.
  */

@@ -18,6 +18,8 @@ rc=$?
 if [ -f disk/full.tacho ]; then
     whole disk/full.tacho
     one disk/full.tacho "SELECT reason FROM loss" | grep -q 'no space left' || wrong "nothing says that detail is missing"
+    [ "$(one disk/full.tacho "SELECT count(*) FROM loss WHERE source = 'system' AND reason LIKE 'not sampled: the store had no room%' AND t1 > t0")" -ge 1 ] ||
+        wrong "nothing says that the machine was not sampled: $(one disk/full.tacho 'SELECT * FROM loss')"
     logged=$(awk '{ n += $4 + $6 + $7 } END { print n }' log)
     counted=$(one disk/full.tacho "SELECT (SELECT sum(count) FROM step_aggregate) + 0")
     lost=$(losses disk/full.tacho)
