@@ -24,13 +24,16 @@ static const char strong[] =
     "sessiontoken securitytoken apitoken bottoken usertoken idtoken privatetoken wandbkey "
     "openaikey licensecode recoverycode activationcode parola senha backupcode rediscliauth "
     "wskey wepkey pskkey passwort kennwort motdepasse contrasena usersecret dockerauth "
-    "pincode macaroon kerberosticket";
+    "pincode macaroon kerberosticket verificationcode securitycode stringdata ftppass smtppass "
+    "ldappass bindpass bindpw mailpass redispass mysqlpass proxypass vncpass sudopass aeskey "
+    "hmackey rsakey fernetkey jwtkey awskey azurekey gcpkey s3key hfkey vaultkey";
 
 /* These say so as a whole word. */
 static const char weak[] =
     "token key keys pass pwd pw psw auth sig sas jwt otp totp pin dsn private session "
     "cred tok creds pat mfa psk oauth2 sid nonce xauth pem kubeconfig passwd hmac ticket "
-    "license licence pgpass apptoken accesscode unlock salt csrf xsrf community";
+    "license licence pgpass apptoken accesscode unlock salt csrf xsrf community 2fa tfa "
+    "authentication";
 
 /* Beside one of these a weak word is doubtful. */
 static const char harmless[] =
@@ -40,8 +43,8 @@ static const char harmless[] =
     "group by column field name names map axis label scale loss ratio interval steps step "
     "timeout ttl lifetime method mode format enabled disabled budget window split pattern "
     "padding begin end start stop first last prefix special total forward backward through "
-    "two single multi frame frames points missing strict state value values query image input "
-    "output new file path algorithm optimizer fusion warmup epoch epochs";
+    "two single multi frame frames points missing strict state values query image input output "
+    "file path algorithm optimizer fusion warmup epoch epochs memory";
 
 /* With one of these as its last word even a strong name is doubtful: "--password-file". */
 static const char about[] =
@@ -60,7 +63,7 @@ bool col_list_has(const char *list, const char *word, size_t length)
 
 static bool is_weak(const char *word, size_t length)
 {
-    static const char ends[] = "token auth jwt otp passwd"; /* "GHTOKEN" */
+    static const char ends[] = "token auth jwt otp passwd pwd"; /* "GHTOKEN" */
     for (size_t from = 1; from < length; from++)
         if (col_list_has(ends, word + from, length - from))
             return true;
@@ -141,5 +144,6 @@ bool col_name_hides(enum col_name_kind kind, const char *value, size_t length)
         digits += isdigit((unsigned char)value[i]) != 0;
         letters += isalpha((unsigned char)value[i]) != 0;
     }
-    return digits > 1 && letters > 1;
+    bool is_one_word = length >= 12 && digits + letters == length;
+    return letters > 1 && (digits > 1 || (digits && is_one_word));
 }

@@ -5,12 +5,14 @@
 #include "profiler/collector/run/secret_options.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-#define MYSQL        "mysql mysqldump mysqladmin mysqlsh mysqlimport mariadb mariadb-dump mytop"
-#define MONGO        "mongo mongosh mongodump mongorestore mongoexport mongoimport"
-#define LDAP         "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare"
-#define SNMP         "snmpget snmpgetnext snmpwalk snmpset snmpbulkwalk snmptrap"
-#define ORACLE       "sqlplus sqlldr exp imp expdp impdp rman sql"
-#define CONTAINER    "docker podman nerdctl skopeo buildah helm oras crane buildctl"
+#define MYSQL \
+    "mysql mysqldump mysqladmin mysqlsh mysqlimport mysqlcheck mysqlshow mysqlslap mysqlbinlog " \
+    "mariadb mariadb-dump mariadb-admin mytop mycli mydumper myloader xtrabackup"
+#define MONGO     "mongo mongosh mongodump mongorestore mongoexport mongoimport mongostat mongotop"
+#define LDAP      "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare"
+#define SNMP      "snmpget snmpgetnext snmpwalk snmpset snmpbulkwalk snmptrap"
+#define ORACLE    "sqlplus sqlldr exp imp expdp impdp rman sql"
+#define CONTAINER "docker podman nerdctl skopeo buildah helm oras crane buildctl"
 
 const struct col_option_row col_option[] = {
     {"", "-u --user -U --login -a", true, true, 0, ':'},
@@ -20,13 +22,29 @@ const struct col_option_row col_option[] = {
     {"curl", "-U", true, true, 0, 0},
     {MYSQL " " MONGO " "
            "sshpass 7z 7za 7zr 7zz rar unrar smbmap crackmapexec nxc hydra netexec beeline "
-           "steghide psexec PsExec.exe evil-winrm ftp ncftp ncftpget ncftpput john",
+           "steghide psexec PsExec.exe evil-winrm ftp ncftp ncftpget ncftpput john cypher-shell "
+           "couchbase-cli rabbitmqadmin useradd usermod groupmod",
      "-p", true, true, 0, 0},
     {"redis-cli valkey-cli keydb-cli", "-a", true, true, 0, 0},
     {CONTAINER " "
                "az oc heroku twine cf bx ibmcloud rdesktop cqlsh influx vncdo clickhouse-client",
      "-p", true, false, 0, 0},
-    {"influx", "-t", true, true, 0, 0},
+    {"influx glab vercel doctl fly flyctl snyk", "-t", true, true, 0, 0},
+    {"ab", "-A -P", true, true, 0, ':'},
+    {"swaks", "-ap", false, true, 0, 0},
+    {"sendemail sendEmail", "-xp", false, true, 0, 0},
+    {"put-parameter keyvault set-secret", "--value", true, true, 0, 0},
+    {"secret secrets variable", "--from-literal --body --data --value", true, true, 0, 0},
+    {"secret secrets variable", "-b -v", false, false, 0, 0},
+    {"pulumi", "--secret", false, true, 1, 0},
+    {"ansible-vault", "encrypt_string", false, true, 0, 0},
+    {"poetry composer", "config", false, true, 2, 0},
+    {"ftp lftp", "user", false, true, 1, 0},
+    {"expect", "send", false, true, 0, 0},
+    {"nmcli", "wifi-sec.psk 802-11-wireless-security.psk wifi-sec.wep-key0 vpn.secrets", false,
+     true, 0, 0},
+    {"mkpasswd", "", false, true, 0, 0},
+    {"mkpasswd", "-m", false, true, 1, 0},
     {"openai", "-k", true, true, 0, 0},
     {"kaggle", "-v", false, true, 0, 0},
     {"rar unrar", "-hp", true, true, 0, 0},
@@ -40,7 +58,7 @@ const struct col_option_row col_option[] = {
     {"smbclient rpcclient net smbget smbmap smbcacls nmblookup wmic winexe", "-U", true, true, 0,
      '%'},
     {"smbclient rpcclient net smbget", "--user", true, true, 0, '%'},
-    {"openssl", "-k -K -hmac -pass passwd -6 -1", false, true, 0, 0},
+    {"openssl", "-k -K -hmac -pass passwd -6 -5 -1 -apr1 -salt", false, true, 0, 0},
     {SNMP, "-c -A -X", true, true, 0, 0},
     {"wandb vault neptune comet clearml doppler netlify bw keyctl cargo", "login", false, true, 0,
      0},
@@ -57,6 +75,7 @@ const struct col_option_row col_option[] = {
     {"redis-cli valkey-cli", "AUTH", false, true, 1, 0},
     {"htpasswd", "-b -cb -bc -bB -Bb", false, true, 2, 0},
     {"htpasswd", "-nb -bn -nbB -Bbn", false, true, 1, 0},
+    {"htpasswd", "-bnBC -nbBC -bC -BbC", false, true, 2, 0},
     {"rabbitmqctl", "add_user change_password authenticate_user", false, true, 1, 0},
     {"net", "user", false, true, 1, 0},
     {"lftp", "-u", true, true, 0, ','},
@@ -75,22 +94,52 @@ const struct col_option_row col_option[] = {
     {ORACLE, "target -s -S -L", false, true, 0, '/'},
 };
 const size_t col_option_count = COUNT(col_option);
+_Static_assert(COUNT(col_option) <= COL_OPTIONS_MOST, "which of them were named is kept");
 
 const char *const col_verb =
     "set setenv setx add put config export -x -gx -Ux login by with --global --local --system "
-    "store define --add write create update env";
+    "store define --add write create update env quote";
 
 const char *const col_bare =
     "password passwd passphrase requirepass masterauth _authToken secret_key user_pw owner_pw "
     "input_pw wpa-psk psk api_key apikey secret-key secret_access_key credential";
 
-const char *const col_reader[] = {
-    "sudo -S",       "password-stdin", "with-token",      "chpasswd",
-    "passphrase-fd", "token-stdin",    "passwd --stdin",  "pass stdin",
-    "passin stdin",  "pw-stdin",       "password-file -", "password-file=-",
-    "cryptsetup",    "smbpasswd -s",   "sudo --stdin",    "secrets versions add",
-    "secret create", "kinit",          "passwd ",         "gh auth",
-    "vault login"};
+const char *const col_secret_file =
+    "netrc authinfo pgpass mylogin.cnf my.cnf boto s3cfg npmrc pypirc yarnrc.yml git-credentials "
+    "kaggle.json smbcredentials vault-token vault_pass vault-pass id_rsa id_dsa id_ecdsa "
+    "id_ed25519 "
+    "dockercfg htpasswd shadow gh_hosts.yml hub rclone.conf";
+
+const char *const col_reader[] = {"sudo -S",
+                                  "password-stdin",
+                                  "with-token",
+                                  "chpasswd",
+                                  "passphrase-fd",
+                                  "token-stdin",
+                                  "passwd --stdin",
+                                  "pass stdin",
+                                  "passin stdin",
+                                  "pw-stdin",
+                                  "password-file -",
+                                  "password-file=-",
+                                  "cryptsetup",
+                                  "smbpasswd -s",
+                                  "sudo --stdin",
+                                  "secrets versions add",
+                                  "secret create",
+                                  "kinit",
+                                  "passwd ",
+                                  "gh auth",
+                                  "vault login",
+                                  "base64",
+                                  "su -",
+                                  "ssh-add",
+                                  "secret put",
+                                  "secret set",
+                                  "variable set",
+                                  "git credential",
+                                  "openssl enc",
+                                  "age -p"};
 const size_t col_reader_count = COUNT(col_reader);
 
 const struct col_scheme_row col_scheme[] = {

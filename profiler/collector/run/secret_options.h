@@ -20,9 +20,13 @@ struct col_option_row {
 };
 extern const struct col_option_row col_option[];
 extern const size_t col_option_count;
+#define COL_OPTIONS_MOST 128
 
 /* Words before "NAME VALUE" that assign ("set NAME VALUE"), and names that need none. */
 extern const char *const col_verb, *const col_bare; /* lists with a blank between the words */
+
+/* Names of files that hold secrets, without a dot before them. */
+extern const char *const col_secret_file;
 
 /* What reads a secret from its standard input. */
 extern const char *const col_reader[];

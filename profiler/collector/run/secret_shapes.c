@@ -23,9 +23,21 @@ static const struct key_shape {
     const char *alphabet;
     bool mixed;
 } shapes[] = {
-    {"sk- sk_ pypi- nvapi- re_ fo1_ jina_ nfp_", 16, WORD, true},
+    {"sk- sk_ pypi- nvapi- re_ fo1_ jina_ nfp_ csk- rpa_ napi_ vcp_", 16, WORD, true},
+    {"pa-", 32, WORD, true},
+    {"pat-na1- pat-eu1- access-sandbox- access-production- access-development- xkeysib- HRKU- "
+     "mdb_sa_sk_ pscale_tkn_ pscale_pw_ SWMTKN- CCIPAT_ AVNS_ rdme_ tfp_ bkua_ KGAT_ GR1348941 "
+     "pnu_ pnb_ glffct- glwt-",
+     10, WORD, false},
+    {"ak- as-", 20, ALNUM, true},
+    {"AQVN y0_ AQ.Ab APA91b", 20, WORD, true},
+    {"LTAI AKID AKLT", 12, ALNUM, true},
+    {"sqp_ squ_ sqa_ ls__ fc-", 30, HEX, false},
+    {"AKCp cmVmdGtuO IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz", 10, BASE64, false},
+    {"A3-", 26, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-", true},
+    {"sl.", 60, WORD, true},
     {"pk_live_ rk_live_ rk_test_ ghp_ gho_ ghu_ ghs_ ghr_ hf_ api_org_ AKIA ASIA ABIA ACCA "
-     "AROA AIDA lin_api_ NRAK- NRJS- dp.pt. dp.ct. CLOJARS_ AGE-SECRET-KEY-1",
+     "AROA AIDA lin_api_ NRAK- NRJS- NRII- NRAA- dp.pt. dp.ct. CLOJARS_ AGE-SECRET-KEY-1",
      10, ALNUM, false},
     {"whsec_", 16, BASE64, false},
     {"github_pat_ AIza GOCSPX- xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xapp- xoxc- sq0atp- sq0csp- "
@@ -151,7 +163,7 @@ bool col_shape_is_hexadecimal(const char *word, size_t length)
 
 /* Words of 20 characters and more, almost all letters and digits, with the entropy of random text
  * and many changes between capitals, digits and small letters. The names of files and runs have
- * less of one of them. */
+ * less of one of them; 40 letters and digits in a row, with some digits, are no name either. */
 bool col_shape_is_random(const char *word, size_t length)
 {
     if (length < 20)
@@ -161,6 +173,8 @@ bool col_shape_is_random(const char *word, size_t length)
         return false;
     if (length < 24 && (found.upper < 3 || found.lower < 3))
         return false;
+    if (length >= 40 && !found.other && found.digits >= 4 && found.bits > 3.9)
+        return true;
     return found.bits > 3.7 && 10 * found.changes >= (length < 24 ? 5 : 3) * length &&
            (found.upper >= 3 || found.digits >= 4);
 }
