@@ -117,8 +117,9 @@ static bool confine_files(const struct cli_reach *reach)
 #define MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-/* Reading and writing files, memory, threads, clocks. Those below are checked further: clone,
- * mmap, mprotect. */
+/* Reading and writing files, memory, threads, clocks. Others are allowed with some arguments only:
+ * confine_calls(). None of them changes a file by its path: Landlock does not know of modes, owners
+ * and times. */
 static const int allowed[] = {
     SYS_read,
     SYS_pread64,
@@ -129,7 +130,6 @@ static const int allowed[] = {
     SYS_writev,
     SYS_pwritev,
     SYS_lseek,
-    SYS_openat,
     SYS_close,
     SYS_fstat,
     SYS_newfstatat,
@@ -140,7 +140,6 @@ static const int allowed[] = {
     SYS_readlinkat,
     SYS_getdents64,
     SYS_getcwd,
-    SYS_fcntl,
     SYS_flock,
     SYS_dup,
     SYS_dup3,
@@ -155,9 +154,6 @@ static const int allowed[] = {
     SYS_unlinkat,
     SYS_renameat,
     SYS_linkat,
-    SYS_fchmod,
-    SYS_fchmodat,
-    SYS_utimensat,
     SYS_umask,
     SYS_munmap,
     SYS_mremap,
@@ -194,7 +190,6 @@ static const int allowed[] = {
     SYS_exit,
     SYS_exit_group,
 #ifdef SYS_open /* the older calls, which x86-64 still has */
-    SYS_open,
     SYS_stat,
     SYS_lstat,
     SYS_access,
@@ -206,7 +201,6 @@ static const int allowed[] = {
     SYS_poll,
     SYS_time,
     SYS_getdents,
-    SYS_chmod,
     SYS_arch_prctl,
 #endif
 #ifdef SYS_renameat2
@@ -238,9 +232,15 @@ static const int allowed[] = {
 #define CHECKED(call, argument, bits, with, without) \
     IF_IS(call, 4), LOAD(args[argument]), IF_HAS(bits, 1), with, without
 
+#define SET_ID  06000 /* of a mode: a program runs with the rights of its owner */
+#define NO_DATA 07111 /* of a mode: what no file of data has */
+/* A bit of F_SETOWN, F_SETSIG and F_SETOWN_EX, that no command for files and locks has. */
+#define SIGNALS 8
+
 /* Sets the filter. Memory never holds code that was not loaded before; a thread may begin, but no
- * process. Calls of another calling convention have other numbers (x32: above 2^30) and are not in
- * the table. */
+ * process; no file that is made or changed becomes a program of root's for others; no descriptor
+ * sends signals. Calls of another calling convention have other numbers (x32: above 2^30) and are
+ * not in the table. */
 static bool confine_calls(void)
 {
     static const struct sock_filter start[] = {
@@ -251,6 +251,12 @@ static bool confine_calls(void)
         CHECKED(SYS_mmap, 2, PROT_EXEC, REFUSE, ALLOW),
         CHECKED(SYS_mprotect, 2, PROT_EXEC, REFUSE, ALLOW),
         CHECKED(SYS_clone, 0, CLONE_THREAD, ALLOW, REFUSE),
+        CHECKED(SYS_openat, 3, SET_ID, REFUSE, ALLOW),
+        CHECKED(SYS_fchmod, 1, NO_DATA, REFUSE, ALLOW),
+        CHECKED(SYS_fcntl, 1, SIGNALS, REFUSE, ALLOW),
+#ifdef SYS_open
+        CHECKED(SYS_open, 2, SET_ID, REFUSE, ALLOW),
+#endif
     };
     struct sock_filter filter[sizeof start / sizeof *start + 2 * ALLOWED + 1];
     size_t count = sizeof start / sizeof *start;

@@ -21,7 +21,9 @@
 #include <unistd.h>
 
 #include "cli/apart/confine.h"
+#include "store/files.h"
 #include "store/store.h"
+#include "tacho_folder.h"
 
 #define WATCH_MS 100
 #define TAG      ".import"
@@ -45,30 +47,39 @@ struct apart {
 
 /* ---- the hidden folder ----------------------------------------------------------------------- */
 
+/* Removes a file that an import has made: what is unpacked, the file to be made, what SQLite and
+ * the store have beside it. */
+static bool remove_made(void *ctx, int folder, const char *name)
+{
+    static const char *const starts[] = {"run.tacho", ".run.tacho.", "tacho-import-"};
+    struct stat st;
+    (void)ctx;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (!strncmp(name, starts[i], strlen(starts[i])) &&
+            !fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+            st.st_uid == geteuid())
+            unlinkat(folder, name, 0);
+    return true;
+}
+
 void cli_import_remove_left(int at, const char *name)
 {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct stat st;
-    if (!folder || fstat(fd, &st) || st.st_uid != geteuid()) {
-        if (folder)
-            closedir(folder);
-        else if (fd >= 0)
-            close(fd);
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(fd, entry->d_name, 0);
-    closedir(folder);
-    unlinkat(at, name, AT_REMOVEDIR);
+    int fd = store_folder_open(at, name);
+    bool is_own = fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077);
+    if (is_own)
+        store_folder_each(fd, remove_made, NULL);
+    if (fd >= 0)
+        close(fd);
+    if (is_own)
+        unlinkat(at, name, AT_REMOVEDIR); /* which fails where something else is in it */
 }
 
 /* Removes the hidden folders of imports of this file that were killed on this host: "START PID
- * TAG". */
+ * TAG". Not where another user can give that name to a folder of the caller's. */
 static void remove_earlier(const char *beside, const char *start)
 {
-    DIR *folder = opendir(beside);
+    DIR *folder = tacho_folder_check(beside) ? NULL : opendir(beside);
     size_t length = strlen(start);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char *end;
@@ -198,19 +209,29 @@ static void name_output(const struct apart *apart, struct tacho_error *error)
     snprintf(error->what, sizeof error->what, "%.300s%.200s", apart->options->out, text);
 }
 
+void cli_import_check_error(int *code, struct tacho_error *error)
+{
+    if (*code > 0 || *code < TACHO_EINTERRUPTED)
+        *code = TACHO_EINTERNAL;
+    error->code = *code;
+    error->what[sizeof error->what - 1] = error->hint[sizeof error->hint - 1] = 0;
+}
+
 static int finish(struct apart *apart, int status, struct store_import_result *result,
                   struct tacho_error *err)
 {
-    struct shared *shared = apart->shared;
+    int code = apart->shared->code;
+    struct tacho_error error = apart->shared->error;
     if (!WIFEXITED(status) || WEXITSTATUS(status))
         return crashed(apart, status, err);
-    *result = shared->result;
-    if (!shared->code)
+    *result = apart->shared->result;
+    if (!code)
         return store_publish(apart->made, apart->options->out, err);
-    name_output(apart, &shared->error);
+    cli_import_check_error(&code, &error);
+    name_output(apart, &error);
     if (err)
-        *err = shared->error;
-    return shared->code;
+        *err = error;
+    return code;
 }
 
 static int run(struct apart *apart, struct store_import_result *result, struct tacho_error *err)

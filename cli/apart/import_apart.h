@@ -17,7 +17,12 @@
 int cli_import_apart(const struct store_import_options *options, struct store_import_result *result,
                      struct tacho_error *err);
 
-/* Removes a folder of the caller and the files in it, as an import that was killed leaves it. */
+/* Of the error that a child leaves, which a hostile trace may have taken over: the code is one that
+ * exists and not 0, and the texts end. */
+void cli_import_check_error(int *code, struct tacho_error *error);
+
+/* Removes a folder that an import that was killed has left, and the files that an import makes in
+ * it. What is not the caller's alone, or has other names, stays. */
 void cli_import_remove_left(int at, const char *name);
 
 #endif

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -151,6 +152,22 @@ static void check_calls(int done)
     HOLDS(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) < 0 && errno == ENOSYS);
     HOLDS(kill(getppid(), 0) < 0 && errno == ENOSYS);
     HOLDS(prctl(PR_SET_DUMPABLE, 1) < 0 && errno == ENOSYS);
+    int fd = open(at("out/made"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    HOLDS(fd >= 0 && fchmod(fd, 0644) == 0 && fcntl(fd, F_GETFL) >= 0);
+    /* Landlock does not know of modes and times: a file of the user's anywhere would get others */
+    HOLDS(chmod(at("secret"), 0666) < 0 && errno == ENOSYS);
+    HOLDS(fchmodat(AT_FDCWD, at("secret"), 0666, 0) < 0 && errno == ENOSYS);
+    HOLDS(utimensat(AT_FDCWD, at("secret"), NULL, 0) < 0 && errno == ENOSYS);
+    /* the file that is made is published: it must not be a program with its owner's rights */
+    HOLDS(fchmod(fd, 04755) < 0 && errno == ENOSYS);
+    HOLDS(fchmod(fd, 0755) < 0 && errno == ENOSYS);
+    HOLDS(open(at("out/other"), O_WRONLY | O_CREAT, 04755) < 0 && errno == ENOSYS);
+    /* signals by a descriptor */
+    HOLDS(fcntl(fd, F_SETOWN, getppid()) < 0 && errno == ENOSYS);
+    HOLDS(fcntl(fd, F_SETSIG, SIGKILL) < 0 && errno == ENOSYS);
+    struct f_owner_ex parent = {.type = F_OWNER_PID, .pid = getppid()};
+    HOLDS(fcntl(fd, F_SETOWN_EX, &parent) < 0 && errno == ENOSYS);
+    close(fd);
     void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     HOLDS(code == MAP_FAILED && errno == ENOSYS);
     code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -223,6 +240,65 @@ static void errors_name_the_file_that_was_asked_for(void **state)
     assert_null(strstr(err.what, ".import"));
 }
 
+/* Another user who owns the folder can give a folder of the caller's the name of one that an import
+ * has left. */
+static void what_an_import_did_not_make_stays(void **state)
+{
+    (void)state;
+    struct tacho_error err;
+    char left[1200], host[64] = "", path[1400];
+    struct stat st;
+    gethostname(host, sizeof host - 1);
+    snprintf(left, sizeof left, "%s/.made.%.20s.%d.import", at("out"), host, INT_MAX);
+    assert_int_equal(mkdir(left, 0700), 0);
+    static const char *const names[] = {"precious", "run.tacho", ".run.tacho.x.1.import",
+                                        "run.tacho-wal"};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", left, names[i]);
+        write_file(path, "x");
+    }
+    write_file(at("in/trace"), "not a trace");
+    const char *in = at("in/trace");
+    struct store_import_result result;
+    struct store_import_options options = {.in = &in, .in_count = 1, .out = at("out/made")};
+    assert_int_equal(cli_import_apart(&options, &result, &err), TACHO_EFORMAT);
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", left, names[i]);
+        assert_int_equal(lstat(path, &st) == 0, i == 0);
+    }
+    /* one that others can read is none that an import has made */
+    write_file(path, "x");
+    assert_int_equal(chmod(left, 0755), 0);
+    assert_int_equal(cli_import_apart(&options, &result, &err), TACHO_EFORMAT);
+    assert_int_equal(lstat(path, &st), 0);
+    remove(path);
+    snprintf(path, sizeof path, "%s/precious", left);
+    remove(path);
+    assert_int_equal(rmdir(left), 0);
+}
+
+/* What a child says that a trace has taken over. */
+static void errors_of_a_child_are_checked(void **state)
+{
+    (void)state;
+    static const int codes[] = {1, -15, INT_MIN, INT_MAX};
+    struct tacho_error error;
+    for (size_t i = 0; i < 4; i++) {
+        int code = codes[i];
+        memset(&error, 'x', sizeof error);
+        cli_import_check_error(&code, &error);
+        assert_int_equal(code, TACHO_EINTERNAL);
+        assert_int_equal(error.code, TACHO_EINTERNAL);
+        assert_int_equal(strlen(error.what), sizeof error.what - 1);
+        assert_int_equal(strlen(error.hint), sizeof error.hint - 1);
+    }
+    int code = TACHO_EINTERRUPTED;
+    error = (struct tacho_error){.code = 0, .what = "stopped"};
+    cli_import_check_error(&code, &error);
+    assert_int_equal(error.code, TACHO_EINTERRUPTED);
+    assert_string_equal(error.what, "stopped");
+}
+
 /* Ends the importer from outside, as a defect of a parser or the system would. */
 static int end_child(void *ctx, int64_t done, int64_t total)
 {
@@ -289,9 +365,14 @@ int main(void)
 {
 #define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FILES(files_of_the_reach),        WITH_FILES(threads_but_no_programs),
-        WITH_FILES(an_import_leaves_one_file), WITH_FILES(errors_name_the_file_that_was_asked_for),
-        WITH_FILES(a_crash_is_an_error),       WITH_FILES(an_import_can_be_stopped),
+        WITH_FILES(files_of_the_reach),
+        WITH_FILES(threads_but_no_programs),
+        WITH_FILES(an_import_leaves_one_file),
+        WITH_FILES(errors_name_the_file_that_was_asked_for),
+        WITH_FILES(a_crash_is_an_error),
+        WITH_FILES(an_import_can_be_stopped),
+        WITH_FILES(what_an_import_did_not_make_stays),
+        cmocka_unit_test(errors_of_a_child_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
