@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "analyzers/steps/change.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
+#include "store/files.h"
 #include "store/store.h"
 
 #define SETTING_BYTES 128
@@ -28,16 +28,24 @@ extern char **environ;
 
 /* ---- may it be started? ---------------------------------------------------------------------- */
 
-/* Could another user put another file in the place of one in this folder? */
-static bool folder_is_open(const char *path)
+/* Could another user put another file in the place of one at this real path? Who can write to any
+ * folder above it can. */
+static bool is_exchangeable(const char *real)
 {
-    char copy[PATH_MAX];
+    char folder[PATH_MAX];
     struct stat info;
-    snprintf(copy, sizeof copy, "%s", path);
-    if (stat(dirname(copy), &info))
-        return true;
-    bool others = info.st_mode & (S_IWGRP | S_IWOTH);
-    return (info.st_uid != geteuid() && info.st_uid) || (others && !(info.st_mode & S_ISVTX));
+    snprintf(folder, sizeof folder, "%s", real);
+    for (char *slash; (slash = strrchr(folder, '/')) != NULL;) {
+        slash[slash == folder] = 0; /* the root stays */
+        if (stat(folder, &info))
+            return true;
+        bool others = info.st_mode & (S_IWGRP | S_IWOTH);
+        if ((info.st_uid != geteuid() && info.st_uid) || (others && !(info.st_mode & S_ISVTX)))
+            return true;
+        if (slash == folder)
+            return false;
+    }
+    return true;
 }
 
 /* Refuses, or warns where the user said --yes. */
@@ -51,13 +59,14 @@ static int doubt(const char *run, bool yes, const char *why)
     return 0;
 }
 
-int cli_rerun_owned(const struct col_found *found, bool yes)
+int cli_rerun_owned(struct col_found *found, bool yes)
 {
     struct stat name, file; /* two, where the name is a link */
+    char real[PATH_MAX];
     if (found->live)
         return cli_error(TACHO_EBUSY, "wait until it has ended", "%.300s: is still being recorded",
                          found->run);
-    if (lstat(found->path, &name) || stat(found->path, &file))
+    if (lstat(found->path, &name) || !realpath(found->path, real) || stat(real, &file))
         return cli_error(tacho_error_of_errno(errno), NULL, "%.300s: %s", found->run,
                          strerror(errno));
     uid_t other = name.st_uid != geteuid() ? name.st_uid : file.st_uid;
@@ -65,7 +74,8 @@ int cli_rerun_owned(const struct col_found *found, bool yes)
         return cli_error(TACHO_EDENIED, "run it as that user",
                          "%.300s: belongs to user %ld; root never starts another user's command",
                          found->run, (long)other);
-    if (geteuid() == 0 && folder_is_open(found->path))
+    bool is_open = is_exchangeable(real);
+    if (geteuid() == 0 && is_open)
         return cli_error(TACHO_EDENIED, "copy it into a folder of your own",
                          "%.300s: other users can exchange it; root starts no command from there",
                          found->run);
@@ -73,8 +83,9 @@ int cli_rerun_owned(const struct col_found *found, bool yes)
         return doubt(found->run, yes, "it is not a plain file");
     if (other != geteuid())
         return doubt(found->run, yes, "the file belongs to another user");
-    if ((file.st_mode & (S_IWGRP | S_IWOTH)) || folder_is_open(found->path))
+    if ((file.st_mode & (S_IWGRP | S_IWOTH)) || is_open)
         return doubt(found->run, yes, "other users can write to the file or its folder");
+    snprintf(found->path, sizeof found->path, "%s", real); /* what was checked is what is read */
     return 0;
 }
 
@@ -275,7 +286,9 @@ static void become(const json_t *variables, const char *folder, const char *log)
 {
     const char *name;
     json_t *value;
-    int null = open("/dev/null", O_RDONLY), file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int null = open("/dev/null", O_RDONLY), file = store_path_open(log, O_WRONLY | O_CREAT);
+    if (file < 0 || ftruncate(file, 0))
+        dprintf(STDERR_FILENO, "tacho: %s: %s\n", log, strerror(errno));
     if (null < 0 || file < 0 || dup2(null, 0) < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
         _exit(125);
     if (folder && chdir(folder)) {

@@ -13,10 +13,11 @@
 #include "analyzers/result/result.h"
 #include "profiler/collector/collector.h"
 
-/* Is the file the caller's own, a plain file in a folder in which no other user can exchange it? To
- * be asked before the file is read. 0, or with `yes` after a warning; else an exit code after a
- * message. Never for root with the file of another user. */
-int cli_rerun_owned(const struct col_found *found, bool yes);
+/* Is the file the caller's own, a plain file in a folder in which no other user can exchange it,
+ * nor any folder above it? To be asked before the file is read; found->path is then its real path.
+ * 0, or with `yes` after a warning; else an exit code after a message. Never for root with the file
+ * of another user. */
+int cli_rerun_owned(struct col_found *found, bool yes);
 
 /* A recorded command, ready to be started. */
 struct cli_rerun {

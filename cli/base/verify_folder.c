@@ -5,7 +5,7 @@
 #include "cli/base/verify_folder.h"
 
 #include <errno.h>
-#include <ftw.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "store/files.h"
 
 #define LINES_SHOWN 6
 #define TAIL        4096 /* bytes */
@@ -25,6 +26,28 @@ static void default_name(char name[CLI_FOLDER_MOST], const char *run, size_t num
     if (cli_has_suffix(base, COL_SUFFIX))
         length -= strlen(COL_SUFFIX);
     snprintf(name, CLI_FOLDER_MOST, "%.*s-verify-%zu", (int)length, base, number);
+}
+
+static bool refuse_one(void *ctx, int folder, const char *name)
+{
+    (void)ctx;
+    (void)folder;
+    (void)name;
+    return false;
+}
+
+/* Opens the folder that was just made. Where another user owns what it is in, its name may lead to
+ * another one by now: only one that is the caller's alone, and empty, is taken. -1 and errno. */
+static int open_new(const char *path)
+{
+    struct stat info;
+    int fd = store_folder_open(AT_FDCWD, path);
+    if (fd < 0 || (!fstat(fd, &info) && info.st_uid == geteuid() && !(info.st_mode & 077) &&
+                   store_folder_each(fd, refuse_one, NULL)))
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
 }
 
 int cli_folder_make(struct cli_folder *folder, const char *name, const char *run, size_t number)
@@ -44,18 +67,24 @@ int cli_folder_make(struct cli_folder *folder, const char *name, const char *run
                          "%.300s: exists already", folder->name);
     snprintf(folder->temporary, sizeof folder->temporary, "%.*s.XXXXXX", CLI_FOLDER_MOST - 8,
              folder->name);
-    if (!mkdtemp(folder->temporary))
+    if (!mkdtemp(folder->temporary) || (folder->fd = open_new(folder->temporary)) < 0)
         return cli_error(tacho_error_of_errno(errno), "name another folder with -o FOLDER",
                          "%.300s: the folder cannot be made: %s", folder->name, strerror(errno));
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+/* Removes a name in a folder, and what is below it. */
+static bool remove_one(void *ctx, int folder, const char *name)
 {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
+    if (!unlinkat(folder, name, 0))
+        return true;
+    int below = store_folder_open(folder, name);
+    if (below >= 0) {
+        store_folder_each(below, remove_one, ctx);
+        close(below);
+    }
+    unlinkat(folder, name, AT_REMOVEDIR);
+    return true;
 }
 
 int cli_folder_end(struct cli_folder *folder, int code)
@@ -65,8 +94,11 @@ int cli_folder_end(struct cli_folder *folder, int code)
                 folder->temporary);
         snprintf(folder->name, sizeof folder->name, "%s", folder->temporary);
     }
-    if (code && nftw(folder->temporary, remove_one, 8, FTW_DEPTH | FTW_PHYS))
+    if (code)
+        store_folder_each(folder->fd, remove_one, NULL);
+    if (code && rmdir(folder->temporary))
         cli_say("%.300s: could not be removed: %s", folder->temporary, strerror(errno));
+    close(folder->fd);
     return code;
 }
 

@@ -14,6 +14,7 @@
 
 struct cli_folder {
     char name[CLI_FOLDER_MOST], temporary[CLI_FOLDER_MOST];
+    int fd; /* of the temporary one, whatever its name leads to later */
 };
 /* Makes the temporary folder beside `name`; name NULL: RUN-verify-N in this folder. 0 or an exit
  * code, after a message (the folder exists). */

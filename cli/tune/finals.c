@@ -27,7 +27,8 @@ static int pick_finalists(const struct cli_tune *tune, struct cli_tuned *tuned)
     for (size_t i = 0; i < tune->journal.count; i++) {
         const struct cli_trial *trial = &tune->journal.trial[i];
         if (!trial->confirms && !trial->ended && !isnan(trial->value) &&
-            trial->configuration != tune->command.start)
+            trial->configuration != tune->command.start &&
+            trial->configuration < tune->command.space.count) /* the journal is a file */
             sorted[count++] = *trial;
     }
     qsort(sorted, count, sizeof *sorted, by_value);

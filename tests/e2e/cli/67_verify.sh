@@ -112,6 +112,37 @@ mkdir shared && chmod 777 shared && cp slow.tacho shared/
 expect 4 "$TACHO" verify shared/slow.tacho --set --workers=2 --dry-run
 [ "$(id -u)" != 0 ] || expect 4 "$TACHO" verify shared/slow.tacho --set --workers=2 --dry-run --yes
 
+# a folder further up that others can write to, and a link that leads below it
+mkdir -p outer/inner && chmod 777 outer && cp slow.tacho outer/inner/
+ln -s outer/inner near
+for run in outer/inner near; do
+    expect 4 "$TACHO" verify $run/slow.tacho --set --workers=2 --dry-run
+    has 'other users can' err
+    [ "$(id -u)" != 0 ] || expect 4 "$TACHO" verify $run/slow.tacho --set --workers=2 --dry-run --yes
+done
+
+# ---- what lies under the names of the runs' folder by now is not written to, and not removed
+cat > program << 'PROGRAM'
+#!/bin/sh
+[ -e attack ] || exit 0
+folder=$(echo moved-verify-1.*)
+[ "$(cat attack)" = log ] || { mv "$folder" aside && mv precious "$folder"; exit 3; }
+ln -sf "$PWD/precious/keep" "$folder/after-1.log"
+exec "$@"
+PROGRAM
+chmod +x program
+mkdir precious && echo keep > precious/keep
+expect 0 "$TACHO" run --no-peak -o moved -- ./program "$BUILD/tests/targets/target_events" --steps 5 --events 20
+echo log > attack
+expect 3 "$TACHO" verify moved.tacho --set --x=1
+[ "$(cat precious/keep)" = keep ] || fail "a log was written through a link"
+nothing_left "a log that is a link"
+echo folder > attack
+expect 3 "$TACHO" verify moved.tacho --set --x=1
+[ "$(cat moved-verify-1.*/keep)" = keep ] || fail "a folder under the name of the runs' was emptied"
+[ -z "$(ls aside)" ] || fail "what verify made was left: $(ls aside)"
+rm -r moved-verify-1.* aside attack
+
 # ---- signals, and two at once
 python3 - "$TACHO" << 'PY' || exit 1
 import glob, os, signal, subprocess, sys, time

@@ -56,6 +56,12 @@ grep -q '^  work: 2 -> [456]$' out && grep -q '^predicted ms a sample, ' out && 
 # nothing is better than the best
 "$TACHO" tune -o best --trials 4 --rounds 4 -- ./program '{work:5,8}' > out 2> err || fail "exit $?: $(cat err)"
 grep -q '^nothing is' out || fail "the best setting is bettered: $(cat out)"
+# the journal is a file: a trial of a configuration that there is none of is none
+for number in 999999999999 -1; do
+    echo "{\"configuration\":$number,\"confirms\":false,\"ended\":false,\"known\":true,\"memory\":null,\"pairs\":false,\"seconds\":1,\"value\":1e-9}" >> best/trials.jsonl
+done
+"$TACHO" tune -o best --trials 4 --rounds 4 -- ./program '{work:5,8}' > out 2> err || fail "trials of no configuration: exit $?: $(cat err)"
+grep -q '^nothing is' out || fail "a trial of no configuration is the best: $(cat out)"
 # what is not a search of speed, or not one at all
 expect 4 "$TACHO" tune -- ./program '{batch:1,2}'
 expect 0 "$TACHO" tune --dry-run --allow-different-training -- ./program '{batch:1..64:log2=8}'
