@@ -72,6 +72,10 @@ int history_path(bool make, char *path, size_t size, struct tacho_error *err)
 
 int history_fail(struct history *history, int status, const char *doing, struct tacho_error *err)
 {
+    /* SQL that is refused is the history's own: then the tables are not those that it makes. */
+    if ((status & 0xff) == SQLITE_ERROR)
+        return tacho_fail(err, TACHO_ECORRUPT, "move it away: the next run begins a new one",
+                          "%s: damaged: %s", history->path, sqlite3_errmsg(history->db));
     return store_db_fail(err, history->db, status, history->path, doing);
 }
 
@@ -182,6 +186,7 @@ static int open_at(struct history *history, bool write, struct tacho_error *err)
     int status = store_sqlite_open(&history->place, flags, "", &history->db);
     if (status != SQLITE_OK)
         return history_fail(history, status, "the history cannot be opened", err);
+    store_db_harden(history->db);
     sqlite3_busy_timeout(history->db, WAIT_MS);
     return check(history, write, err);
 }

@@ -245,8 +245,7 @@ static int open_fail(const char *path, sqlite3 *db, int status, struct tacho_err
     return store_db_fail(err, db, status, path, "cannot be opened");
 }
 
-/* Files come from anywhere: nothing stored in one may run code or break the parser. */
-static void db_harden(sqlite3 *db)
+void store_db_harden(sqlite3 *db)
 {
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -278,7 +277,7 @@ static int open_immutable(const char *path, const struct store_place *place, sql
     sqlite3_close(*db);
     int status = store_sqlite_open(place, SQLITE_OPEN_READONLY, "?immutable=1", db);
     if (status == SQLITE_OK) {
-        db_harden(*db);
+        store_db_harden(*db);
         status = first_read(*db);
     }
     return status == SQLITE_OK ? 0 : store_db_fail(err, *db, status, path, "cannot be opened");
@@ -367,7 +366,7 @@ static int open_and_look(const char *path, const struct store_place *place, bool
         store_sqlite_open(place, reads ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, options, db);
     if (status != SQLITE_OK)
         return open_fail(path, *db, status, err);
-    db_harden(*db);
+    store_db_harden(*db);
     int code = header_read(path, *db, header, err);
     char wal[sizeof place->name + 8];
     snprintf(wal, sizeof wal, "%s-wal", place->name);

@@ -27,6 +27,9 @@ struct store_header {
 int store_db_open(const char *path, const struct store_place *place, enum store_db_mode mode,
                   sqlite3 **out, struct store_header *header, struct tacho_error *err);
 
+/* For any database that comes from elsewhere: nothing stored in it may run code (triggers, views,
+ * functions of its schema) or break the parser. Sets a timeout of 5 s for locks. */
+void store_db_harden(sqlite3 *db);
 /* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno of an I/O error.
  */
 int store_db_code(sqlite3 *db, int status);

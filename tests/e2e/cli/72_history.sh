@@ -139,6 +139,11 @@ echo 'not a database, and long enough to be looked at as one, which it is not at
 expect 3 env TACHO_HISTORY="$work/words" "$TACHO" history list
 expect 0 env TACHO_HISTORY="$work/words" "$TACHO" run --no-peak -o c.tacho -- "$target" --steps 8 --events 80
 [ "$(wc -c < "$work/words")" -lt 200 ] || fail "a foreign file was changed"
+# a history of another's make: what its schema says is not run
+cp "$TACHO_HISTORY" "$work/hostile.db"
+sqlite3 "$work/hostile.db" 'ALTER TABLE run RENAME TO kept;
+    CREATE VIEW run AS WITH RECURSIVE forever(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM forever) SELECT kept.* FROM kept, forever'
+expect 3 timeout 20 env TACHO_HISTORY="$work/hostile.db" "$TACHO" history list
 
 # ---- bisect: the third of five commits makes the step ten times as long ----
 export TACHO_HISTORY=off
