@@ -7,25 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/keyed_hash.h"
 #include "tacho_error.h"
-
-/* FNV-1a over 8-byte words with a final mix: names are tens of bytes, so a table-driven or vector
- * hash would not pay. */
-static uint64_t hash_bytes(const void *text, size_t bytes)
-{
-    const unsigned char *byte = text;
-    uint64_t hash = 0xcbf29ce484222325u ^ bytes;
-    for (; bytes >= 8; byte += 8, bytes -= 8) {
-        uint64_t word;
-        memcpy(&word, byte, 8);
-        hash = (hash ^ word) * 0x100000001b3u;
-        hash ^= hash >> 29;
-    }
-    for (; bytes; byte++, bytes--)
-        hash = (hash ^ *byte) * 0x100000001b3u;
-    hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
 
 /* Puts an id into the first free slot for its hash. */
 static void slot_insert(struct store_intern *intern, uint64_t hash, uint32_t id)
@@ -84,7 +67,7 @@ static int reserve(struct store_intern *intern, size_t bytes)
 int store_intern_put(struct store_intern *intern, const void *text, size_t bytes, int64_t *id,
                      bool *added)
 {
-    uint64_t hash = hash_bytes(text, bytes);
+    uint64_t hash = store_hash_bytes(text, bytes);
     *added = false;
     if (intern->slot_count) {
         for (size_t i = hash & (intern->slot_count - 1); intern->slot[i];

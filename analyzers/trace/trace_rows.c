@@ -410,21 +410,22 @@ int an_trace_row_key(void *ctx, const char *key, const char *value)
 }
 
 /* "lost.process.ID": events that a process lost. */
-static void note_lost(struct an_trace *trace, const struct store_metric *metric)
+static void note_lost(struct an_trace_loader *loader, const struct store_metric *metric)
 {
     char *end;
     if (strncmp(metric->name, STORE_METRIC_LOST, strlen(STORE_METRIC_LOST)) != 0 ||
         !(metric->value > 0 && metric->value < 1e18))
         return;
     int64_t id = strtoll(metric->name + strlen(STORE_METRIC_LOST), &end, 10);
-    for (size_t i = 0; !*end && i < trace->process_count; i++)
-        if (trace->process[i].id == id)
-            trace->process[i].lost = (int64_t)metric->value;
+    uint32_t process = *end ? AN_NONE : an_id_find(&loader->processes, id);
+    if (process != AN_NONE)
+        loader->trace->process[process].lost = (int64_t)metric->value;
 }
 
 int an_trace_row_metric(void *ctx, const struct store_metric *metric)
 {
-    struct an_ended *ended = &((struct an_trace_loader *)ctx)->trace->ended;
+    struct an_trace_loader *loader = ctx;
+    struct an_ended *ended = &loader->trace->ended;
     const struct {
         const char *name;
         double *value;
@@ -436,7 +437,7 @@ int an_trace_row_metric(void *ctx, const struct store_metric *metric)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(metric->name, known[i].name))
             *known[i].value = metric->value;
-    note_lost(((struct an_trace_loader *)ctx)->trace, metric);
+    note_lost(loader, metric);
     return 0;
 }
 

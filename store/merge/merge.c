@@ -28,10 +28,15 @@ static bool same_recording(const struct merge_source *first, const struct merge_
 /* A rank that both files have steps of; STORE_ABSENT: none. */
 static int64_t common_rank(const struct merge_source *first, const struct merge_source *second)
 {
-    for (size_t i = 0; i < first->rank_count; i++)
-        for (size_t j = 0; j < second->rank_count; j++)
-            if (first->rank[i] == second->rank[j])
-                return first->rank[i];
+    size_t i = 0, j = 0; /* both are sorted */
+    while (i < first->rank_count && j < second->rank_count) {
+        if (first->rank[i] == second->rank[j])
+            return first->rank[i];
+        if (first->rank[i] < second->rank[j])
+            i++;
+        else
+            j++;
+    }
     return STORE_ABSENT;
 }
 

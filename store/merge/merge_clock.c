@@ -16,9 +16,12 @@
 #include <string.h>
 
 #include "store/clock_fit.h"
+#include "store/keyed_hash.h"
 #include "store/merge/merge_private.h"
 
-#define SIDES_MOST (2u << 20) /* of all collectives: 24 bytes each */
+#define SIDES_MOST  (2u << 20) /* of all collectives: 24 bytes each */
+#define STRIDE_MOST (1u << 30)
+#define TIME_MOST   (INT64_MAX / 4) /* ns: a later one is of a damaged file */
 /* Anchors of files of one boot agree within this, unless they are of different time namespaces. */
 #define SAME_WALL_NS 10000000ll
 
@@ -55,14 +58,13 @@ struct matches {
     struct merge_source *source;
     struct collective *table;  /* open addressing */
     size_t places, used, most; /* most: collectives that are kept, fewer with many machines */
-    int64_t stride;            /* of the sequence numbers that are looked at */
+    uint64_t stride;           /* of the sequence numbers that are looked at: a power of two */
 };
 
 static uint64_t place_of(const struct collective *collective)
 {
-    uint64_t hash = (uint64_t)collective->communicator * 0x9e3779b97f4a7c15u ^
-                    (uint64_t)collective->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)collective->op;
-    return hash ^ hash >> 29;
+    uint64_t group = store_hash_pair((uint64_t)collective->communicator, (uint64_t)collective->op);
+    return store_hash_pair(group ^ (uint64_t)collective->sequence, (uint64_t)collective->ranks);
 }
 
 /* The entry of a collective, or the empty one where it belongs. */
@@ -79,7 +81,17 @@ static struct collective *find(struct matches *matches, const struct collective 
     return &matches->table[i];
 }
 
-/* Makes room by keeping only half of the sequence numbers. */
+/* Is a collective among those that are looked at? Of one communicator each stride'th one is. Each
+ * communicator begins elsewhere, so that of many, with one collective each, only some remain. The
+ * choice is the same for all files, and each time. */
+static bool is_kept(const struct matches *matches, const struct collective *collective)
+{
+    uint64_t begin =
+        ((uint64_t)collective->communicator ^ (uint64_t)collective->op << 48) * 0x9e3779b97f4a7c15u;
+    return (((uint64_t)collective->sequence + (begin >> 32)) & (matches->stride - 1)) == 0;
+}
+
+/* Makes room by keeping only about half of the collectives. */
 static int thin(struct matches *matches)
 {
     size_t count = 0;
@@ -90,7 +102,7 @@ static int thin(struct matches *matches)
     matches->stride *= 2;
     matches->table = kept;
     for (size_t i = 0; i < matches->places; i++)
-        if (old[i].ranks && old[i].sequence % matches->stride == 0) {
+        if (old[i].ranks && is_kept(matches, &old[i])) {
             *find(matches, &old[i]) = old[i];
             count++;
         } else if (old[i].ranks) {
@@ -107,6 +119,17 @@ static int64_t word(const struct store_cell *cell)
     return cell->type == STORE_CELL_INTEGER ? cell->integer : STORE_ABSENT;
 }
 
+/* Makes room for the entry of one more collective. Sets *room to whether there is any: a file can
+ * have more than are kept of those that remain however few are looked at. */
+static int make_room(struct matches *matches, bool *room)
+{
+    int status = 0;
+    while (matches->used >= matches->most && matches->stride < STRIDE_MOST && status == 0)
+        status = thin(matches);
+    *room = matches->used < matches->most;
+    return status;
+}
+
 /* Adds one participant of a collective to its entry. When there are more collectives than may be
  * kept, only every second sequence number is, then every fourth, and so on. */
 static int on_collective(void *ctx, int columns, const struct store_cell *cells)
@@ -119,17 +142,16 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
                              .op = word(&cells[5])};
     (void)columns;
     if (start == STORE_ABSENT || dur < 0 || key.sequence < 0 || key.ranks < 2 ||
-        __builtin_add_overflow(start, dur, &end))
-        return 0;
-    while (matches->used >= matches->most) {
-        int status = thin(matches);
-        if (status)
-            return status;
-    }
-    if (key.sequence % matches->stride)
+        __builtin_add_overflow(start, dur, &end) || start < -TIME_MOST || end > TIME_MOST ||
+        !is_kept(matches, &key))
         return 0;
     struct collective *collective = find(matches, &key);
     if (!collective->ranks) {
+        bool room;
+        int status = make_room(matches, &room);
+        if (status || !room || !is_kept(matches, &key))
+            return status;
+        collective = find(matches, &key); /* the table may be another one */
         *collective = key;
         collective->least = INT64_MAX;
         collective->side = malloc(matches->merge->machines * sizeof *collective->side);

@@ -67,7 +67,7 @@ static char *renamed(const struct merge_source *source, const char *key)
     }
     if (!strncmp(key, "nvml.", 5)) {
         long long gpu = strtoll(key + 5, &rest, 10);
-        if (rest > key + 5 && *rest == '.')
+        if (rest > key + 5 && *rest == '.' && gpu >= 0 && gpu < MERGE_GPUS_MOST)
             return asprintf(&out, "nvml.%lld%s", gpu + (long long)source->nvml, rest) < 0 ? NULL
                                                                                           : out;
     }
@@ -126,9 +126,8 @@ static int set_number(struct merge *merge, const struct pair *pair, size_t count
             here = !any || value > here ? value : here;
             any = true;
         }
-        if (!any && sum)
+        if ((!any && sum) || __builtin_add_overflow(total, here, &total))
             return 0;
-        total += here;
         most = here > most ? here : most;
     }
     return store_run_set_int(merge->out, pair->key, sum ? total : most);
@@ -275,6 +274,8 @@ static int copy_anchor(void *ctx, int columns, const struct store_cell *cells)
     return store_anchor_add(merge->out, &anchor);
 }
 
+#define AMOUNTS_MOST 4096 /* tacho writes some tens of them */
+
 /* ---- ceilings, totals, losses ---------------------------------------------------------------------------------------------- */
 
 struct amount {
@@ -294,7 +295,19 @@ static char *copy_of(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-/* The entry of a ceiling or metric, which is made at its first value. NULL: out of memory. */
+/* Says why there is no entry for one more: the next look-ups would take too long. */
+static int too_many(const struct amounts *amounts)
+{
+    struct merge *merge = amounts->merge;
+    if (amounts->count < AMOUNTS_MOST)
+        return TACHO_ENOMEM;
+    return tacho_fail(&merge->why, TACHO_ECORRUPT, NULL,
+                      "%s: damaged: more than %d ceilings or counters of the whole run",
+                      merge->source[amounts->source].path, AMOUNTS_MOST);
+}
+
+/* The entry of a ceiling or metric, which is made at its first value. NULL: out of memory, or there
+ * are AMOUNTS_MOST already. */
 static struct amount *amount_of(struct amounts *amounts, const char *name, const char *dtype,
                                 const char *device, const char *text)
 {
@@ -302,6 +315,8 @@ static struct amount *amount_of(struct amounts *amounts, const char *name, const
         if (equal(amounts->amount[i].name, name) && equal(amounts->amount[i].dtype, dtype) &&
             equal(amounts->amount[i].device, device))
             return &amounts->amount[i];
+    if (amounts->count >= AMOUNTS_MOST)
+        return NULL;
     struct amount *amount = realloc(amounts->amount, (amounts->count + 1) * sizeof *amount);
     if (!amount)
         return NULL;
@@ -346,7 +361,7 @@ static int on_ceiling(void *ctx, const struct store_ceiling *ceiling)
     struct amount *amount =
         amount_of(amounts, ceiling->resource, ceiling->dtype, ceiling->device, ceiling->source);
     if (!amount)
-        return TACHO_ENOMEM;
+        return too_many(amounts);
     double *value = &amount->value[amounts->merge->source[amounts->source].machine];
     bool better = is_latency(ceiling->resource) ? ceiling->value < *value : ceiling->value > *value;
     if (isnan(*value) || better)
@@ -425,7 +440,7 @@ static int on_metric(void *ctx, const struct store_metric *metric)
         return 0;
     struct amount *amount = amount_of(amounts, metric->name, NULL, NULL, metric->unit);
     if (!amount)
-        return TACHO_ENOMEM;
+        return too_many(amounts);
     if (amount->dtype || isnan(metric->value)) { /* a dtype marks it: one file does not know it */
         free(amount->dtype);
         amount->dtype = strdup("absent");

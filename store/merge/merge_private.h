@@ -11,9 +11,12 @@
 #include "store/reader.h"
 #include "store/store.h"
 
+#define MERGE_GPUS_MOST 65536 /* a larger number of NVML means that the file is damaged */
+
 struct merge_ids {
     int64_t *id; /* new id by old; 0: none */
     size_t cap;
+    int64_t most; /* a larger old id means that the file is damaged */
 };
 
 struct merge_source {

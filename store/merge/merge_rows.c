@@ -9,14 +9,17 @@
 
 #include "store/merge/merge_private.h"
 
-#define IDS_MAX (1ll << 31) /* a larger id of a name or track means that the file is damaged */
+/* Ids are given one after the other. A larger one than a table with some of its rows removed can
+ * have is of a damaged file, and would need memory for all those before it. */
+#define IDS_SPARE 65536
+#define IDS_EACH  16 /* per row that is there */
 
 /* ---- ids ------------------------------------------------------------------------------------------------------------------- */
 
 /* Remembers the new id of an old one. */
 static int put(struct merge_ids *ids, int64_t old, int64_t new)
 {
-    if (old < 0 || old >= IDS_MAX)
+    if (old < 0 || old > ids->most)
         return TACHO_ECORRUPT;
     if ((size_t)old >= ids->cap) {
         size_t cap = ids->cap ? ids->cap : 1024;
@@ -96,7 +99,8 @@ static int copy_track(void *ctx, const struct store_track *track)
     if (status)
         return status;
     if (track->process == STORE_ABSENT && track->device &&
-        sscanf(track->device, "gpu:%lld%n", &gpu, &end) == 1 && !track->device[end]) {
+        sscanf(track->device, "gpu:%lld%n", &gpu, &end) == 1 && !track->device[end] && gpu >= 0 &&
+        gpu < MERGE_GPUS_MOST) {
         snprintf(device, sizeof device, "gpu:%lld", gpu + (long long)copy->source->nvml);
         new.device = device;
     } else if (track->process == STORE_ABSENT && !track->device && copy->merge->machines > 1 &&
@@ -216,10 +220,31 @@ static int count_others(struct merge *merge, struct merge_source *source)
     return status;
 }
 
+/* Finds for each table of a source how large its ids may be. */
+static int bound_ids(struct merge_source *source)
+{
+    const struct {
+        const char *table;
+        struct merge_ids *ids;
+    } tables[] = {{"string", &source->strings},
+                  {"detail", &source->details},
+                  {"process", &source->processes},
+                  {"track", &source->tracks},
+                  {"stack", &source->stacks}};
+    int status = 0;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && status == 0; i++) {
+        int64_t rows = 0;
+        status = store_count(source->reader, tables[i].table, &rows);
+        tables[i].ids->most = IDS_SPARE + IDS_EACH * rows;
+    }
+    return status;
+}
+
 int merge_rows(struct merge *merge, struct merge_source *source)
 {
     struct copy copy = {.merge = merge, .source = source};
-    int status = store_string_each(source->reader, 1, copy_string, &copy);
+    int status = bound_ids(source);
+    status = status ? status : store_string_each(source->reader, 1, copy_string, &copy);
     status = status ? status : store_detail_each(source->reader, 1, copy_detail, &copy);
     status = status ? status : store_process_each(source->reader, copy_process, &copy);
     status = status ? status : store_track_each(source->reader, 1, copy_track, &copy);
@@ -234,6 +259,8 @@ int merge_rows(struct merge *merge, struct merge_source *source)
         merge->why = *store_reader_error(source->reader);
     else if (status == TACHO_ECORRUPT)
         tacho_fail(&merge->why, status, NULL,
-                   "%s: damaged: a row refers to a row that does not exist", source->path);
+                   "%s: damaged: a row refers to a row that does not exist, or has an id far above "
+                   "the number of rows",
+                   source->path);
     return status;
 }

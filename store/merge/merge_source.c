@@ -18,6 +18,13 @@ int merge_query(struct merge *merge, struct merge_source *source, const char *sq
     return status;
 }
 
+/* A time of a file, in ns; STORE_ABSENT if it is so large that the file must be damaged. Of all
+ * others the difference is a time, too. */
+static int64_t time_of(int64_t time)
+{
+    return time < -INT64_MAX / 4 || time > INT64_MAX / 4 ? STORE_ABSENT : time;
+}
+
 /* Keeps the run keys that decide whether files belong together. */
 static int on_key(void *ctx, const char *key, const char *value)
 {
@@ -42,12 +49,12 @@ static int on_key(void *ctx, const char *key, const char *value)
             snprintf(texts[i].to, texts[i].size, "%s", value);
     for (size_t i = 0; value && i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(key, numbers[i].key))
-            *numbers[i].to = strtoll(value, NULL, 10);
+            *numbers[i].to = time_of(strtoll(value, NULL, 10));
     source->merged |= !strcmp(key, "merge.files");
     if (!strncmp(key, "nvml.", 5)) {
         long long gpu = strtoll(key + 5, NULL, 10);
-        source->nvml =
-            gpu + 1 > source->nvml ? gpu + 1 : source->nvml; /* for now: how many it has */
+        if (gpu >= source->nvml && gpu < MERGE_GPUS_MOST)
+            source->nvml = gpu + 1; /* for now: how many it has */
     }
     return 0;
 }
@@ -75,7 +82,8 @@ static int on_wall(void *ctx, int columns, const struct store_cell *cells)
 {
     struct merge_source *source = ctx;
     (void)columns;
-    source->anchor_wall = cells[0].integer;
+    if (cells[0].type == STORE_CELL_INTEGER)
+        source->anchor_wall = time_of(cells[0].integer);
     return 0;
 }
 

@@ -52,7 +52,8 @@ struct reading {
     int column[COLUMN_COUNT]; /* place in a row; -1: the table lacks it */
     struct step *step;
     size_t step_count;
-    int64_t short_rows;
+    struct imp_map places; /* number of a step -> its place in `step`, -1: none was left */
+    int64_t short_rows, steps_beyond;
 };
 
 static bool holds(const unsigned char *line, size_t bytes, const char *word)
@@ -119,21 +120,23 @@ static int64_t number_of(struct imp_cell cell)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
-/* Widens the step of a row; steps of a table come one after the other. */
-static void note_step(struct reading *reading, int64_t index, int64_t start, int64_t end)
+/* Widens the step of a row, which may be any: a table can be in any order. */
+static int note_step(struct reading *reading, int64_t index, int64_t start, int64_t end)
 {
-    struct step *step = NULL;
-    for (size_t i = reading->step_count; i-- > 0 && !step;)
-        if (reading->step[i].index == index)
-            step = &reading->step[i];
-    if (!step && reading->step_count < STEPS_MOST) {
-        step = &reading->step[reading->step_count++];
-        *step = (struct step){index, start, end};
+    const int64_t *place = imp_map_find(&reading->places, index, 0);
+    if (place && *place >= 0) {
+        struct step *step = &reading->step[*place];
+        step->start = start < step->start ? start : step->start;
+        step->end = end > step->end ? end : step->end;
     }
-    if (!step)
-        return;
-    step->start = start < step->start ? start : step->start;
-    step->end = end > step->end ? end : step->end;
+    if (place)
+        return 0;
+    if (reading->step_count == STEPS_MOST) {
+        reading->steps_beyond++;
+        return imp_map_put(&reading->places, index, 0, -1);
+    }
+    reading->step[reading->step_count] = (struct step){index, start, end};
+    return imp_map_put(&reading->places, index, 0, (int64_t)reading->step_count++);
 }
 
 /* Shapes and types of the inputs as the payload of a kernel. */
@@ -223,9 +226,9 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
         rc = imp_rows_string(&reading->rows, name.text, name.bytes, &slice.name);
     if (!rc)
         rc = imp_rows_slice(&reading->rows, &slice);
-    if (step > 0 && slice.start >= 0 && slice.dur >= 0 && slice.start < IMP_TIME_MAX &&
+    if (!rc && step > 0 && slice.start >= 0 && slice.dur >= 0 && slice.start < IMP_TIME_MAX &&
         slice.dur < IMP_TIME_MAX)
-        note_step(reading, step, slice.start, slice.start + slice.dur);
+        rc = note_step(reading, step, slice.start, slice.start + slice.dur);
     return rc;
 }
 
@@ -272,6 +275,9 @@ static int read_rows(struct reading *reading, const char *at, const char *end)
     kineto_text_clear(&payload);
     if (!rc && reading->short_rows)
         rc = imp_loss(reading->rows.run, "row with too few cells", reading->short_rows);
+    if (!rc && reading->steps_beyond)
+        rc = imp_loss(reading->rows.run, "step beyond the first 65536 of a table: not kept",
+                      reading->steps_beyond);
     return rc ? rc : write_steps(reading);
 }
 
@@ -302,6 +308,7 @@ static int read_table(struct imp_run *run, const char *path, struct tacho_error 
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give trace_view.json of the same folder, which has the host too",
                         "%s: a table of kernels without a row that says when a kernel ran", path);
+    imp_map_free(&reading.places);
     free(reading.step);
     imp_whole_free(&whole);
     return rc;

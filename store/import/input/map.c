@@ -6,21 +6,13 @@
 
 #include <stdlib.h>
 
+#include "store/keyed_hash.h"
 #include "tacho_error.h"
-
-static size_t map_hash(int64_t first, int64_t second)
-{
-    uint64_t hash = (uint64_t)first * 0x9e3779b97f4a7c15ull ^
-                    ((uint64_t)second + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
-    hash ^= hash >> 31;
-    hash *= 0xbf58476d1ce4e5b9ull;
-    return (size_t)(hash ^ hash >> 29);
-}
 
 /* The slot that holds the key, or the empty one where it belongs. */
 static struct imp_map_slot *map_slot(const struct imp_map *map, int64_t first, int64_t second)
 {
-    for (size_t i = map_hash(first, second);; i++) {
+    for (size_t i = (size_t)store_hash_pair((uint64_t)first, (uint64_t)second);; i++) {
         struct imp_map_slot *slot = &map->slot[i & (map->cap - 1)];
         if (!slot->used || (slot->first == first && slot->second == second))
             return slot;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "store/import/kineto/kineto_private.h"
+#include "store/keyed_hash.h"
 
 int kineto_no_memory(struct kineto *kineto)
 {
@@ -20,8 +21,7 @@ int kineto_no_memory(struct kineto *kineto)
 /* The slot that holds the key, or the empty one where it belongs. */
 static size_t slot_of(const struct kineto_table *table, struct kineto_key key)
 {
-    uint64_t hash = (key.first ^ key.second * 0x9e3779b97f4a7c15u) * 0xc2b2ae3d27d4eb4fu;
-    size_t i = (size_t)(hash ^ hash >> 32) & (table->cap - 1);
+    size_t i = (size_t)store_hash_pair(key.first, key.second) & (table->cap - 1);
     while (table->slot[i].number &&
            (table->slot[i].key.first != key.first || table->slot[i].key.second != key.second))
         i = (i + 1) & (table->cap - 1);

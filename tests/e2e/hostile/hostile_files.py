@@ -256,7 +256,7 @@ def spoil_counts(path, number, chance):
     """Many rows where a recorder writes few."""
     db = connect(path)
     many = 100_000
-    change = number % 7
+    change = number % 8
     rows = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many}) "
     t = 'SELECT min(start) FROM slice'
     statements = (
@@ -267,11 +267,14 @@ def spoil_counts(path, number, chance):
         "INSERT INTO run SELECT 'counter.' || i, i FROM n",
         f"INSERT INTO slice SELECT i + 100000, 1 + i % 30, ({t}) + i, NULL, 1 + i % 50, 1, NULL, NULL FROM n",
         "INSERT INTO ceiling SELECT 'd' || i, 'memory', 'fp32', i, 's' FROM n",
+        "INSERT INTO metric SELECT 'lost.process.' || (i + 1000), i, 'count', NULL FROM n",
     )
-    into, select = statements[change].split("SELECT", 1)
-    db.execute(f"{into} {rows} SELECT {select}")
+    for number_of in {change, change % 7}:  # processes that lost something must be there, too
+        into, select = statements[number_of].split("SELECT", 1)
+        db.execute(f"{into} {rows} SELECT {select}")
     db.commit()
-    return f"{many} " + ("processes", "tracks", "steps", "losses", "keys", "open ranges", "ceilings")[change]
+    return f"{many} " + ("processes", "tracks", "steps", "losses", "keys", "open ranges", "ceilings",
+                          "processes that lost something")[change]
 
 
 def spoil_ranges(path, number, chance):

@@ -31,7 +31,8 @@ bounded() {
     [ -z "${KEEP:-}" ] || cp bad.tacho "$KEEP/$wrong_ends.tacho"
 }
 
-# read_all FILE WHAT: every command that reads a run
+# read_all FILE WHAT: every command that reads a run. other.tacho, if there is one, is of another recording than FILE: what can be
+# merged with it
 read_all() {
     local form
     for form in '' --json --html --markdown '--markdown --full'; do
@@ -47,5 +48,6 @@ read_all() {
     bounded "$2" "$TACHO" diff "$1" good.tacho --json
     bounded "$2" "$TACHO" sql "$1" 'SELECT count(*), max(dur), max(length(text)) FROM slice LEFT JOIN string ON string.id = name'
     bounded "$2" "$TACHO" merge good.tacho "$1" -o merged.tacho
+    [ ! -f other.tacho ] || bounded "$2" "$TACHO" merge other.tacho "$1" --force -o merged.tacho
     rm -f out.* merged.tacho
 }

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <time.h>
 
 #include "store/merge/merge.h"
 
@@ -38,6 +39,7 @@ struct plan {
     int repeats;              /* of each sequence number */
     const char *collective;
     bool no_collectives, no_anchor;
+    bool communicator_each; /* each step has a communicator of its own, and its first collective */
 };
 #define PLAN \
     { \
@@ -110,6 +112,10 @@ static void record(const char *path, const struct node *n, const struct plan *p)
                                   .tokens = 64,
                                   .samples = 1};
         OK(store_error(s), store_step_add(s, &step));
+        if (p->communicator_each) {
+            d.communicator = k + 1;
+            OK(store_error(s), store_detail_intern(s, &d, &detail));
+        }
         for (int i = 0; i < p->repeats && !p->no_collectives; i++) {
             struct store_slice x = {.track = track.id,
                                     .start = from,
@@ -117,7 +123,7 @@ static void record(const char *path, const struct node *n, const struct plan *p)
                                     .name = name,
                                     .category = category,
                                     .detail = detail,
-                                    .correlation = k};
+                                    .correlation = p->communicator_each ? 0 : k};
             OK(store_error(s), store_slice_add(s, &x));
         }
     }
@@ -283,6 +289,79 @@ static void many_collectives_are_thinned(void **state)
     assert_int_equal(r.slices, 2 * p.steps);
 }
 
+/* A job of many nodes has many groups, and each has a collective of the number 0. */
+static void many_communicators_are_thinned(void **state)
+{
+    struct node n[] = {{"a", 0, 0, 0}, {"b", 1, 42 * MS, 0}};
+    struct plan p = PLAN;
+    double worst;
+    p.steps = STORE_MERGE_COLLECTIVES + STORE_MERGE_COLLECTIVES / 8;
+    p.step_ns = 200000;
+    p.jitter_ns = 50000;
+    p.communicator_each = true;
+    struct store_merge_result r = merged(*state, n, 2, &p, &worst);
+    assert_int_equal(r.how, STORE_MERGE_BY_COLLECTIVES);
+    assert_true(r.matched > 1000 && r.matched <= STORE_MERGE_COLLECTIVES);
+    assert_true(worst <= r.error);
+}
+
+/* Merges two small files, of which the first was changed by SQL. */
+static int merge_changed(struct scratch *x, const char *sql)
+{
+    struct node n[] = {{"a", 0, 0, 0}, {"b", 1, 42 * MS, 0}};
+    struct plan p = PLAN;
+    char path[2][128];
+    const char *in[2] = {path[0], path[1]};
+    struct store_merge_result r;
+    sqlite3 *db;
+    p.steps = 3;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/node%d.tacho", x->folder, i);
+        unlink(path[i]);
+        record(path[i], &n[i], &p);
+    }
+    assert_int_equal(sqlite3_open_v2(path[0], &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    unlink(x->other);
+    return store_merge(
+        &(struct store_merge_options){.in = in, .in_count = 2, .out = x->other, .force = true}, &r,
+        &err);
+}
+
+/* What a damaged or hostile file says costs neither memory nor time beyond its own size. */
+static void hostile_files_are_refused_soon(void **state)
+{
+    clock_t begun = clock();
+    /* Maps of ids would need 16 GiB each. */
+    static const char *const far[] = {
+        "INSERT INTO string VALUES (2147483000, 'far')",
+        "INSERT INTO track (id, kind) VALUES (2147483000, 'thread')",
+        "INSERT INTO process (id) VALUES (2147483000)",
+        "INSERT INTO stack VALUES (2147483000, NULL, 1)",
+    };
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        assert_int_equal(merge_changed(*state, far[i]), TACHO_ECORRUPT);
+        assert_non_null(strstr(err.what, "node0.tacho: damaged"));
+    }
+    /* Each row was compared with all before it. */
+    assert_int_equal(merge_changed(*state,
+                                   "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                                   "FROM n WHERE i < 100000) INSERT INTO ceiling "
+                                   "SELECT 'cpu', 'r' || i, NULL, i, 'made' FROM n"),
+                     TACHO_ECORRUPT);
+    assert_non_null(strstr(err.what, "node0.tacho: damaged: more than"));
+    /* Numbers at the end of their range. */
+    assert_int_equal(merge_changed(*state, "UPDATE run SET value = '9223372036854775807' WHERE key "
+                                           "LIKE '%_ns'; INSERT INTO run VALUES "
+                                           "('nvml.9223372036854775807.name', 'x'); "
+                                           "INSERT INTO run VALUES "
+                                           "('cpu.online', '9223372036854775807'); "
+                                           "UPDATE slice SET start = 9223372036854775000"),
+                     0);
+    assert_true((double)(clock() - begun) / CLOCKS_PER_SEC < 5);
+}
+
 static void times_are_converted(void **state)
 {
     struct store_merge_clock c = {.offset = -5, .pivot = 1000, .drift = 0};
@@ -306,6 +385,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_does_not_match_is_not_used, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(many_collectives_are_thinned, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(many_communicators_are_thinned, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(hostile_files_are_refused_soon, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test(times_are_converted),
     };
