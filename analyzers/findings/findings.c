@@ -304,6 +304,26 @@ static void habit_before_all(struct an_findings_list *findings)
     }
 }
 
+/* Beside other programs the gains of findings about ranks are withheld. A rank that is late
+ * explains what the others wait for all the same: it goes before the finding about all
+ * communication. */
+static void late_rank_before_all(struct an_findings_list *findings)
+{
+    static const char *const ids[] = {"UNEVEN_DATA", "STRAGGLER", "SLOW_STAGE"};
+    size_t all = place_of(findings, "EXPOSED_COMM");
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        size_t at = place_of(findings, ids[i]);
+        if (at == findings->count || at < all || all == findings->count ||
+            findings->found[at].gain.high.valid ||
+            an_finding_listed(&findings->found[at]) != an_finding_listed(&findings->found[all]))
+            continue;
+        struct an_finding own = findings->found[at];
+        memmove(findings->found + all + 1, findings->found + all, (at - all) * sizeof own);
+        findings->found[all] = own;
+        return;
+    }
+}
+
 /* STRAGGLER names the stage in which its rank is late: SLOW_STAGE of the same rank, which says the
  * same with the stage's figures, comes after it and is marked as what repeats it. */
 static void stage_after_rank(struct an_findings_list *findings)
@@ -436,6 +456,7 @@ static int findings_frame(struct an_context *context)
     if (findings.count)
         sort_by_gain(&findings);
     habit_before_all(&findings);
+    late_rank_before_all(&findings);
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);

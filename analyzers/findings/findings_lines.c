@@ -9,7 +9,7 @@
 
 #include "analyzers/findings/findings_private.h"
 
-#define LOOKS_LEAST     20 /* at one function, before anything is said about it */
+#define LOOKS_LEAST     8 /* at one function, before anything is said about it */
 #define LINES_NAMED     3
 #define FETCH_LEAST_PCT 5.0   /* of the looks: less is no line to begin with */
 #define CLAIMED_LEAST   0.2   /* of the step: less is a bound, which is worth measuring */

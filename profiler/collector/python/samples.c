@@ -18,7 +18,7 @@
 #define SCAN_NS    100000000 /* between two looks for new processes */
 #define LATER      5         /* times as long apart, where nobody asked, once the run is not new */
 #define NEW_NS     10000000000
-#define REST       199        /* times as long as a look took the thread rests: 0.5 % of a core */
+#define REST       399        /* times as long as it took the thread rests: 0.25 % of a core */
 #define REST_ASKED 39         /* 2.5 % of a core */
 #define QUEUE_MOST (1u << 20) /* labels that wait to be written */
 #define CUT_FRAME  "[truncated]"
@@ -39,10 +39,20 @@ struct queue {
     size_t labels, label_room;
 };
 
+/* Of the last look at a track, outermost frame first: labels and rows of the table stack. The next
+ * one mostly differs in its inner frames only. */
+struct known {
+    uint32_t *label;
+    int64_t *stack;
+    size_t count, label_room, stack_room;
+    bool cut;
+};
+
 struct track {
     int64_t process, id; /* rows */
     int32_t tid;
     enum col_task_state state;
+    struct known known;
 };
 
 /* The text of a label and its row of the table string, 0: not there yet. */
@@ -150,19 +160,23 @@ static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
     struct taking taking = {.samples = samples};
-    int64_t next_scan = 0, next = col_clock_now(), rest = samples->asked ? REST_ASKED : REST;
+    int64_t next_scan = 0, next = col_clock_now(), rest = samples->asked ? REST_ASKED : REST,
+            used =
+                col_clock_thread(); /* until the last look; waking up is a part of the next one */
     uint32_t random = 20261124;
     pthread_mutex_lock(&samples->lock);
     samples->begun = next;
     while (!samples->stop) {
         pthread_mutex_unlock(&samples->lock);
-        int64_t start = col_clock_now(), used = col_clock_thread();
+        int64_t start = col_clock_now();
         if (start >= next_scan) {
             col_python_looker_scan(&samples->looker, start);
             next_scan = col_clock_now() + scan_interval(samples, start);
         }
         col_python_looker_look(&samples->looker, take, &taking);
-        int64_t now = col_clock_now(), rested = now + (col_clock_thread() - used) * rest;
+        int64_t now = col_clock_now(), spent = col_clock_thread(),
+                rested = now + (spent - used) * rest;
+        used = spent;
         next += next_interval(samples->interval_ns, &random);
         next = next < rested ? rested : next;
         if (!samples->looker.version && next < next_scan)
@@ -199,6 +213,15 @@ struct col_python_samples *col_python_samples_open(int hz, bool asked)
     return NULL;
 }
 
+static void forget_tracks(struct col_python_samples *samples)
+{
+    for (size_t i = 0; i < samples->tracks; i++) {
+        free(samples->track[i].known.label);
+        free(samples->track[i].known.stack);
+    }
+    samples->tracks = 0;
+}
+
 static void stop(struct col_python_samples *samples)
 {
     if (!samples->started)
@@ -225,15 +248,17 @@ void col_python_samples_close(struct col_python_samples *samples)
     free(samples->batch.label);
     free(samples->fresh);
     free(samples->text);
+    forget_tracks(samples);
     free(samples->track);
     free(samples);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The track of a thread in a state, added when it is first seen there. */
+/* The track of a thread in a state, added when it is first seen there. *track: until the next one
+ * is added. */
 static int track_of(struct col_python_samples *samples, struct col_drain *drain,
-                    const struct waiting *look, int64_t *track)
+                    const struct waiting *look, struct track **track)
 {
     static const char *const unit[] = {
 #define TASK_TEXT(name, text) text,
@@ -247,7 +272,7 @@ static int track_of(struct col_python_samples *samples, struct col_drain *drain,
     for (size_t i = 0; i < samples->tracks; i++)
         if (samples->track[i].process == process->id && samples->track[i].tid == look->tid &&
             samples->track[i].state == look->state) {
-            *track = samples->track[i].id;
+            *track = &samples->track[i];
             return 0;
         }
     struct track *list =
@@ -261,11 +286,12 @@ static int track_of(struct col_python_samples *samples, struct col_drain *drain,
                                 .tid = look->tid,
                                 .unit = unit[look->state]};
     rc = store_track_add(drain->db, &added);
-    if (rc == 0)
-        list[samples->tracks++] = (struct track){
-            .process = process->id, .id = added.id, .tid = look->tid, .state = look->state};
-    *track = added.id;
-    return rc;
+    if (rc)
+        return rc;
+    *track = &list[samples->tracks++];
+    **track = (struct track){
+        .process = process->id, .id = added.id, .tid = look->tid, .state = look->state};
+    return 0;
 }
 
 static int string_of(struct col_drain *drain, const char *text, int64_t *slot)
@@ -273,28 +299,67 @@ static int string_of(struct col_drain *drain, const char *text, int64_t *slot)
     return *slot ? 0 : store_string(drain->db, text, strlen(text), slot);
 }
 
-/* Writes one look: its stack from the outermost frame on, and its sample. */
+/* Makes room for the frames of a look. 0 or TACHO_ENOMEM. */
+static int known_room(struct known *known, size_t count)
+{
+    uint32_t *label = col_list_room(known->label, &known->label_room, count + 1, sizeof *label);
+    known->label = label ? label : known->label;
+    int64_t *stack = col_list_room(known->stack, &known->stack_room, count + 1, sizeof *stack);
+    known->stack = stack ? stack : known->stack;
+    if (!label || !stack)
+        return TACHO_ENOMEM;
+    return 0;
+}
+
+/* The row of a look's stack, from the outermost frame on: what the last look at the track had too
+ * is known. */
+static int stack_of(struct col_python_samples *samples, struct col_drain *drain,
+                    const struct waiting *look, struct known *known, int64_t *stack)
+{
+    const uint32_t *label = &samples->batch.label[look->first];
+    size_t same = 0, count = look->count;
+    int rc = known_room(known, count);
+    while (known->cut == look->cut && same < known->count && same < count &&
+           known->label[same] == label[count - 1 - same])
+        same++;
+    *stack = STORE_ABSENT;
+    if (same)
+        *stack = known->stack[same - 1];
+    if (rc == 0 && look->cut && !same)
+        rc = string_of(drain, CUT_FRAME, &samples->cut_string);
+    if (rc == 0 && look->cut && !same)
+        rc = store_stack(drain->db, *stack, samples->cut_string, stack);
+    known->count = same;
+    known->cut = look->cut;
+    for (size_t i = same; i < count && rc == 0; i++) {
+        struct text *text = &samples->text[label[count - 1 - i]];
+        rc = string_of(drain, text->text, &text->string);
+        if (rc == 0)
+            rc = store_stack(drain->db, *stack, text->string, stack);
+        if (rc)
+            return rc;
+        known->label[i] = label[count - 1 - i];
+        known->stack[i] = *stack;
+        known->count = i + 1;
+    }
+    return rc;
+}
+
+/* Writes one look: its stack and its sample. */
 static int put_look(struct col_python_samples *samples, struct col_drain *drain,
                     const struct waiting *look)
 {
-    int64_t track = 0, stack = STORE_ABSENT;
+    struct track *track;
+    int64_t stack;
     if (!col_has_room_for_sample(drain, look->time))
         return 0;
     int rc = track_of(samples, drain, look, &track);
-    if (rc == 0 && look->cut)
-        rc = string_of(drain, CUT_FRAME, &samples->cut_string);
-    if (rc == 0 && look->cut)
-        rc = store_stack(drain->db, stack, samples->cut_string, &stack);
-    for (uint32_t i = look->count; i-- > 0 && rc == 0;) {
-        struct text *text = &samples->text[samples->batch.label[look->first + i]];
-        rc = string_of(drain, text->text, &text->string);
-        if (rc == 0)
-            rc = store_stack(drain->db, stack, text->string, &stack);
-    }
+    if (rc == 0)
+        rc = stack_of(samples, drain, look, &track->known, &stack);
     if (rc)
         return rc;
     return store_sample_add(
-        drain->db, &(struct store_sample){.track = track, .time = look->time, .stack = stack});
+        drain->db, &(struct store_sample){.track = track->id, .time = look->time, .stack = stack});
 }
 
 /* Takes the texts that were published. */
@@ -371,7 +436,7 @@ int col_python_samples_finish(struct col_python_samples *samples, struct col_dra
 
 void col_python_samples_reset(struct col_python_samples *samples)
 {
-    samples->tracks = 0;
+    forget_tracks(samples);
     samples->cut_string = 0;
     for (size_t i = 0; i < samples->texts; i++)
         samples->text[i].string = 0;
