@@ -16,7 +16,7 @@
 #include "profiler/collector/python/look.h"
 
 #define SCAN_NS    100000000 /* between two looks for new processes */
-#define LATER      5         /* times as long apart, where nobody asked, once the run is not new */
+#define LATER      5         /* times as long apart, where nobody asked */
 #define NEW_NS     10000000000
 #define REST       399        /* times as long as it took the thread rests: 0.25 % of a core */
 #define REST_ASKED 39         /* 2.5 % of a core */
@@ -149,20 +149,25 @@ static int64_t next_interval(int64_t mean, uint32_t *random)
     return mean * 3 / 4 + (mean / 2) * (int64_t)(*random >> 16) / 65536;
 }
 
-/* Between two looks for new processes. A run that nobody asked to look at has most of its processes
- * soon: later ones may wait. */
+/* Between two looks for new processes. Where nobody asked, they are rarer once the first one is
+ * found, or the run is no longer new. */
 static int64_t scan_interval(const struct col_python_samples *samples, int64_t now)
 {
-    return samples->asked || now - samples->begun < NEW_NS ? SCAN_NS : LATER * SCAN_NS;
+    bool is_new = now - samples->begun < NEW_NS && !samples->looker.version;
+    if (samples->asked || is_new)
+        return SCAN_NS;
+    return LATER * SCAN_NS;
 }
 
 static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
     struct taking taking = {.samples = samples};
-    int64_t next_scan = 0, next = col_clock_now(), rest = samples->asked ? REST_ASKED : REST,
-            used =
-                col_clock_thread(); /* until the last look; waking up is a part of the next one */
+    int64_t next_scan = 0, next = col_clock_now(), rest = REST;
+    int64_t used =
+        col_clock_thread(); /* up to the last look: waking up is a part of the next one */
+    if (samples->asked)
+        rest = REST_ASKED;
     uint32_t random = 20261124;
     pthread_mutex_lock(&samples->lock);
     samples->begun = next;
