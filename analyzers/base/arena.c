@@ -38,8 +38,8 @@ struct an_arena *an_arena_new(void)
 struct an_arena *an_arena_shared(size_t bytes)
 {
     size_t size = bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK;
-    struct an_arena *arena = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct an_arena *arena =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED)
         return NULL;
     arena->mapped = size;

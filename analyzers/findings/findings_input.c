@@ -545,8 +545,7 @@ int an_findings_input(struct an_findings_list *findings)
     finding->effort = advice.effort;
     finding->wrong_when = advice.wrong_when;
     finding->what_if = advice.what_if;
-    finding->method =
-        "ceiling \"no data wait\": step / (step - wait) - 1; nothing was replayed";
+    finding->method = "ceiling \"no data wait\": step / (step - wait) - 1; nothing was replayed";
     finding->setting = advice.option;
     finding->verify = an_finding_text(context, "%s, and read the row data wait",
                                       an_command_rerun(context, advice.option));

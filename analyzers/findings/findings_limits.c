@@ -233,10 +233,9 @@ static void pressure_gain(struct an_context *context, struct an_finding *finding
     const struct an_pressure *pressure = &context->result->pressure;
     double some = pressure->some_pct.value, full = pressure->full_pct.value;
     if (!context->result->pressure.limit_bytes.valid || !strcmp(pressure->scope, "the machine")) {
-        an_finding_ceiling(
-            finding, 100, fmin(some, 99),
-            "the figures are those of the whole machine and include the waiting of "
-            "other programs");
+        an_finding_ceiling(finding, 100, fmin(some, 99),
+                           "the figures are those of the whole machine and include the waiting of "
+                           "other programs");
         finding->method = "ceiling: the time in which some task of the machine waited for memory";
         return;
     }

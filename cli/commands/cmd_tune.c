@@ -306,10 +306,9 @@ static void print_text(struct cli_tune *tune, const struct cli_tuned *tuned)
     else if (tuned->winner && isnan(tuned->gate.p))
         puts("not decided: the budget was spent before the runs that would decide");
     else if (tuned->winner)
-        printf(
-            "nothing is shown to be better than the current setting: %+.1f %%, p %.2g; more "
-            "--rounds tell more\n",
-            cli_tune_gain(tuned, tuned->winner), tuned->gate.p);
+        printf("nothing is shown to be better than the current setting: %+.1f %%, p %.2g; more "
+               "--rounds tell more\n",
+               cli_tune_gain(tuned, tuned->winner), tuned->gate.p);
     else
         puts("nothing is better than the current setting");
     size_t winner = tuned->finalist[tuned->winner].configuration;

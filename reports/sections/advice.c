@@ -142,7 +142,7 @@ static void cores(struct page *page, const struct an_core_use *cores)
     page_item(page, "its threads can use %s of %.0f cores", DIGITS_TEXT(cores->wanted.value, 2),
               cores->cores.value);
     if (cores->others.valid && cores->others.value >= 0.05)
-        page_item(page, "other programs use %s", DIGITS_TEXT(cores->others.value, 2));
+        page_item(page, "other programs want %s", DIGITS_TEXT(cores->others.value, 2));
     if (cores->slowdown_pct.valid && cores->slowdown_pct.value >= 0.5)
         percent(page, "sharing cores slows its work down by", &cores->slowdown_pct);
 }

@@ -160,7 +160,7 @@ void rep_section_system(struct page *page, const struct an_result *result)
     else
         page_value(page, system->cpu_cores, "CPU %.2f cores");
     page_value(page, system->machine_busy_pct, "machine %.0f %% busy");
-    page_value(page, system->other_cores, "other programs %.2f");
+    page_value(page, system->other_cores, "other programs %.2f cores");
     page_value(page, system->cpu_wait_pct, "run-queue wait %.1f %% of the steps");
     if (system->others_lost_pct.valid && system->others_lost_pct.value >= 1)
         page_item(page, "of it %.1f %% while others had the cores", system->others_lost_pct.value);

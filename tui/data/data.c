@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The thread that follows a run. Each look opens the file, reads what is new (tail.c), has it
- * analysed when that is due, and publishes a model; the frame takes the newest.
+ * analysed when that is due (data_analysis.c), and publishes a model; the frame takes the newest.
  */
 #include "tui/data/data.h"
 
 #include <errno.h>
 #include <malloc.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +23,6 @@
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
 #define PATIENCE_MS 200  /* for a thread that is to end */
 #define WHOLE_MS    250  /* between two looks whether the whole of a large run is analysed */
-#define YOUNG_S     10   /* grace period of a new run before "no steps" is reported */
-#define STEPS_LEAST 3    /* that an analysis needs: the first and the last step do not count */
-
-__attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *data,
-                                                              const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(data->message, sizeof data->message, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
@@ -92,14 +79,6 @@ static void publish_model(struct tui_data *data)
 
 /* ---- which file ------------------------------------------------------------------------------ */
 
-/* Gives up the analysis of the whole run, if one is under way. */
-static void end_whole(struct tui_data *data)
-{
-    if (data->whole)
-        data->source->whole_end(data->source->ctx);
-    data->whole = data->wants_whole = false;
-}
-
 /* Forgets everything that was read and analysed: the file is another run. */
 static void forget_run(struct tui_data *data)
 {
@@ -110,7 +89,7 @@ static void forget_run(struct tui_data *data)
     data->tail = fresh;
     tui_shared_drop(data->shared);
     data->shared = NULL;
-    end_whole(data);
+    tui_data_end_whole(data);
     data->steady = (struct tui_steady){0};
     data->final = false;
     data->until = 0;
@@ -164,10 +143,10 @@ static bool find_run(struct tui_data *data)
         rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
     if (rc) {
         if (known)
-            set_message(data, "%.900s: deleted or moved; this is what was read last",
-                        data->found.run);
+            tui_data_say(data, "%.900s: deleted or moved; this is what was read last",
+                         data->found.run);
         else
-            set_message(data, "%s", err.what);
+            tui_data_say(data, "%s", err.what);
         data->state = TUI_LOST;
         return false;
     }
@@ -178,9 +157,9 @@ static bool find_run(struct tui_data *data)
     follow_file(data, &found, &status, known && !ended);
     *data->message = 0;
     if (known && !ended)
-        set_message(data, back ? "%.900s: available again" : "%.900s: restarted", found.run);
+        tui_data_say(data, back ? "%.900s: available again" : "%.900s: restarted", found.run);
     else if (ended)
-        set_message(data, "the run ended");
+        tui_data_say(data, "the run ended");
     return true;
 }
 
@@ -197,7 +176,7 @@ static bool still_there(const struct tui_data *data)
 static void mark_unreadable(struct tui_data *data, const char *why)
 {
     struct stat status;
-    set_message(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
+    tui_data_say(data, "%.900s%s", why, data->shared ? "; this is what was read last" : "");
     data->state = TUI_LOST;
     data->refused = stat(data->found.path, &status) == 0;
     if (data->refused)
@@ -230,8 +209,8 @@ static void watch_recorder(struct tui_data *data)
         return;
     }
     data->state = TUI_ENDED;
-    set_message(data, "its recorder was killed: 'tacho recover %.900s' finishes the run",
-                data->found.run);
+    tui_data_say(data, "its recorder was killed: 'tacho recover %.900s' finishes the run",
+                 data->found.run);
 }
 
 /* Completes "the run ended" by how it ended, once the file says so. */
@@ -240,162 +219,10 @@ static void name_end(struct tui_data *data)
     const char *ended = tui_tail_key(data->tail, "ended");
     if (data->found.live || !ended || strcmp(data->message, "the run ended") != 0)
         return;
-    set_message(data, "the run ended: %.900s", ended);
+    tui_data_say(data, "the run ended: %.900s", ended);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* Analysis of a live run costs what the budget allows: the number of slices follows what the last
- * one cost. */
-static void plan_next(struct tui_data *data, double cost)
-{
-    double now = tui_now_s(),
-           fit = (double)data->slices * TUI_ANALYSIS_MS / 1e3 / (cost > 1e-4 ? cost : 1e-4);
-    double pause = cost / TUI_ANALYSIS_SHARE;
-    data->analysed = now;
-    data->next_analysis = now + (pause > 2 ? pause : 2);
-    fit = fmin(fit, 2.0 * (double)data->slices);
-    data->slices = (int64_t)fmin(fmax(fit, TUI_SLICES_LEAST), TUI_SLICES_ENDED);
-}
-
-/* Has the run only begun? Then having no steps is not worth a message. */
-static bool is_young(const struct tui_data *data, const struct an_result *result)
-{
-    int64_t first = tui_tail_start(data->tail), newest = tui_tail_newest(data->tail);
-    double lasted =
-        first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
-    return data->state == TUI_LIVE && !data->shared && result->steps.reason && lasted < YOUNG_S &&
-           tui_now_s() - data->taken_up < YOUNG_S;
-}
-
-/* Puts an analysis on the screen, which owns it from now on. */
-static void show_result(struct tui_data *data, struct an_result *result)
-{
-    tui_shared_drop(data->shared);
-    data->shared = tui_shared_new(result, data->source->release);
-    if (!data->shared)
-        return;
-    tui_tail_update(data->tail, result);
-    *data->reason = 0;
-    snprintf(data->window, sizeof data->window, "%s",
-             result->run.window ? result->run.window : "the whole run");
-}
-
-/* The most slices of a run that are analysed here, at once. */
-static int64_t whole_most(const struct tui_data *data)
-{
-    return tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
-}
-
-static bool is_small(const struct tui_data *data)
-{
-    return tui_tail_slices(data->tail) <= whole_most(data);
-}
-
-/* Is the analysis on the screen that of a whole run which is too large for this thread? */
-static bool shows_whole(const struct tui_data *data)
-{
-    const struct an_result *result = tui_shared_result(data->shared);
-    return result && !result->run.window && !is_small(data);
-}
-
-/* Begins to analyse the whole of a large run. The file must not be open here (SQLite and fork). */
-static void begin_whole(struct tui_data *data)
-{
-    struct tacho_error err = {0};
-    data->wants_whole = false;
-    if (data->whole || !data->source->whole_begin)
-        return;
-    data->whole = !data->source->whole_begin(data->source->ctx, &data->found,
-                                             tui_tail_slices(data->tail), &err);
-    if (!data->whole && !*data->message)
-        set_message(data, "%.400s: { and } go through its parts", err.what);
-}
-
-/* Takes the analysis of the whole run, if it has ended. It is not for a user who looks at an
- * earlier part. */
-static void take_whole(struct tui_data *data)
-{
-    struct an_result *result = NULL;
-    struct tacho_error err = {0};
-    if (!data->whole)
-        return;
-    int rc = data->source->whole_take(data->source->ctx, &result, &err);
-    data->whole = !rc && !result;
-    if (rc && !*data->message)
-        set_message(data, "%.400s: { and } go through its parts", err.what);
-    if (!result)
-        return;
-    if (data->until) {
-        data->source->release(result);
-        return;
-    }
-    data->analysed = tui_now_s();
-    show_result(data, result);
-}
-
-/* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
- * the part that the user asked for; the whole of a larger one follows. A run without steps that has
- * only begun is not shown as one. */
-static void analyse_run(struct tui_data *data, store_reader *reader)
-{
-    struct an_result *result = NULL;
-    struct tacho_error err = {0};
-    double before = tui_clock_s(CLOCK_THREAD_CPUTIME_ID);
-    bool over = data->state != TUI_LIVE;
-    int64_t slices = data->slices;
-    if (over && !data->until && shows_whole(data)) {
-        data->final = data->wants_whole = true; /* the file changed, or the user asked for it */
-        return;
-    }
-    if (over)
-        slices = TUI_SLICES_ENDED;
-    if (over && is_small(data))
-        slices = whole_most(data);
-    int rc = data->source->analyze(data->source->ctx, reader, &data->found, slices, data->until,
-                                   &result, &err);
-    plan_next(data, tui_clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
-    data->final = over || data->until;
-    data->analysed_until = tui_tail_newest(data->tail);
-    data->analysed_steps = data->steps;
-    data->failed = rc != 0;
-    if (rc) {
-        snprintf(data->reason, sizeof data->reason, "%s", err.what);
-        return;
-    }
-    if (is_young(data, result)) {
-        data->source->release(result);
-        data->next_analysis = 0; /* the next look: it costs little while there is little */
-        if (data->steps)
-            snprintf(data->reason, sizeof data->reason,
-                     "the run has just begun: the step budget follows after a few more steps");
-        else
-            snprintf(data->reason, sizeof data->reason,
-                     "the run has just begun: no step has ended yet");
-        return;
-    }
-    bool live = !data->final && data->shared;
-    if (!tui_steady_accepts(&data->steady, live ? tui_shared_result(data->shared) : NULL, result)) {
-        data->source->release(result); /* what is shown stays until the evidence outlasts noise */
-        return;
-    }
-    show_result(data, result);
-    data->wants_whole = over && !data->until && data->shared && result->run.window;
-}
-
-/* Is it time for an analysis? A run that is over needs one more; a live one has news and its
- * pause is over. */
-static bool analysis_due(const struct tui_data *data)
-{
-    if (data->state != TUI_LIVE || data->until)
-        return !data->final;
-    const struct an_result *result = tui_shared_result(data->shared);
-    bool news = data->analysed_until != tui_tail_newest(data->tail) || !data->shared;
-    if (result && result->steps.reason && data->steps >= STEPS_LEAST &&
-        data->analysed_steps < STEPS_LEAST)
-        return true; /* the first analysis that can say something */
-    return news && tui_now_s() >= data->next_analysis;
-}
 
 /* Is the thread to end? Long reads look now and then. */
 static bool asked_to_stop(struct tui_data *data)
@@ -439,12 +266,12 @@ static void read_run(struct tui_data *data)
         name_end(data);
         if (!data->shared && !asked_to_stop(data))
             publish_model(data); /* the first frame does not wait for the analysis */
-        if ((analysed = analysis_due(data) && !asked_to_stop(data)))
-            analyse_run(data, reader);
+        if ((analysed = tui_data_due(data) && !asked_to_stop(data)))
+            tui_data_analyse(data, reader);
     }
     store_reader_close(reader);
     if (data->wants_whole)
-        begin_whole(data);
+        tui_data_begin_whole(data);
 #ifdef __GLIBC__
     if (analysed)
         malloc_trim(0); /* what an analysis needs for a moment is not kept */
@@ -462,7 +289,7 @@ static void notice_next(struct tui_data *data)
         return;
     if (!strcmp(found.path, data->found.path) && same_file(&status, &data->file))
         return;
-    set_message(data, "another run began: %.900s (o: the runs)", found.run);
+    tui_data_say(data, "another run began: %.900s (o: the runs)", found.run);
 }
 
 /* Lists the runs. */
@@ -485,10 +312,10 @@ static void turn_to(struct tui_data *data, const char *run)
     if (!rc && stat(found.path, &status) != 0)
         rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
     if (rc) {
-        set_message(data, "%.900s", err.what[0] ? err.what : tacho_error_text(rc));
+        tui_data_say(data, "%.900s", err.what[0] ? err.what : tacho_error_text(rc));
         return;
     }
-    set_message(data, "%s", "");
+    tui_data_say(data, "%s", "");
     follow_file(data, &found, &status, true);
 }
 
@@ -553,7 +380,7 @@ static void *thread_main(void *ctx)
             data->final = false;
             data->next_analysis = 0;
         }
-        take_whole(data);
+        tui_data_take_whole(data);
         notice_next(data);
         read_run(data);
         publish_model(data);
@@ -570,7 +397,7 @@ static void *thread_main(void *ctx)
 /* Frees what the thread used; the thread has ended. */
 static void data_free(struct tui_data *data)
 {
-    end_whole(data);
+    tui_data_end_whole(data);
     tui_model_free(data->ready);
     tui_tail_free(data->tail);
     tui_shared_drop(data->shared);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/data/: the thread that follows a run (data.c), and the wishes that the frame has
- * of it (data_wishes.c).
+ * Private to tui/data/: the thread that follows a run (data.c), what it has analysed
+ * (data_analysis.c), and the wishes that the frame has of it (data_wishes.c).
  */
 #ifndef TUI_DATA_PRIVATE_H
 #define TUI_DATA_PRIVATE_H
@@ -48,8 +48,31 @@ struct tui_data {
     int unrecorded;                 /* polls in which the lock of the live run was free */
     bool wants_whole; /* the newest part of a large run is shown: all of it is to be analysed */
     bool whole;       /* ... which is under way */
-    bool final;    /* a run that is over was analysed, or a part that is not the newest */
-    int64_t until; /* where the part ends that the user went to; 0: the newest one */
+    bool final;       /* a run that is over was analysed, or a part that is not the newest */
+    int64_t until;    /* where the part ends that the user went to; 0: the newest one */
 };
+
+/* Sets what the screen says about the run. */
+void tui_data_say(struct tui_data *data, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Is it time for an analysis? A run that is over needs one more; a live one has news and its
+ * pause is over. */
+bool tui_data_due(const struct tui_data *data);
+
+/* Has the run analysed: the whole of one that is over and small enough, else the newest part, or
+ * the part that the user asked for; the whole of a larger one follows (wants_whole). A run without
+ * steps that has only begun is not shown as one. */
+void tui_data_analyse(struct tui_data *data, store_reader *reader);
+
+/* Begins to analyse the whole of a large run. The file must not be open here (SQLite and fork). */
+void tui_data_begin_whole(struct tui_data *data);
+
+/* Takes the analysis of the whole run, if it has ended. It is not for a user who looks at an
+ * earlier part. */
+void tui_data_take_whole(struct tui_data *data);
+
+/* Gives up the analysis of the whole run, if one is under way. */
+void tui_data_end_whole(struct tui_data *data);
 
 #endif

@@ -251,7 +251,7 @@ static void machine_total(struct tui_line *line, const struct an_system *system)
     if (system->other_cores.valid && system->other_cores.value >= 0.3)
         tui_item(line, TUI_WARN, "others %.1f", system->other_cores.value);
     if (system->rss_peak_bytes.valid)
-        tui_item(line, TUI_NORMAL, "rss at most %s", BYTES_TEXT(system->rss_peak_bytes.value));
+        tui_item(line, TUI_NORMAL, "memory at most %s", BYTES_TEXT(system->rss_peak_bytes.value));
     if (system->read_bytes.valid)
         tui_item(line, TUI_NORMAL, "disk read %s", BYTES_TEXT(system->read_bytes.value));
 }
@@ -270,8 +270,8 @@ static void machine_items(struct tui_line *line, const struct tui_model *model)
     newest_item(line, model, "cpu_time", "run");
     if (series && isfinite(series->last) && model->state == TUI_LIVE)
         other_programs(line, model, series->last);
-    newest_item(line, model, "rss", "rss");
-    newest_item(line, model, "disk_read", "disk r");
+    newest_item(line, model, "rss", "memory");
+    newest_item(line, model, "disk_read", "reads");
     if (model->result && model->result->system.instructions_per_cycle.valid)
         tui_item(line, TUI_NORMAL, "ipc %.2f", model->result->system.instructions_per_cycle.value);
     else if (model->result && model->result->trust.gap_count)

@@ -152,6 +152,6 @@ const struct tui_view tui_view_memory = {
     .key = '7',
     .name = "memory",
     .brief = "mem",
-    .help = "memory by category, now and over the run, how much is free, whether it grows",
+    .help = "memory by category over the run; what is free; growth",
     .texts = true,
     .draw = draw};

@@ -327,7 +327,7 @@ const struct tui_view tui_view_ops = {
     .key = '6',
     .name = "ops",
     .brief = "ops",
-    .help = "ranges and kernels by time: sort, filter, search; tree of ranges",
+    .help = "ranges and kernels by time: sort, filter, search; tree",
     .keys = "s < > I sort by time, count, mean ...; reverse the order\n"
             "m       ranges or kernels; their tree; by operator, module, line, annotation\n"
             "+ -     levels of the tree\n"

@@ -209,7 +209,7 @@ const struct tui_view tui_view_roofline = {
     .key = '2',
     .name = "roofline",
     .brief = "roof",
-    .help = "ops below the roofs of arithmetic and memory; letters are keyed to the table",
+    .help = "ops below the roofs; each letter is a row of the table",
     .keys = "s < >   sort by time, distance to the roof, FLOP/s, intensity, name\n"
             "Enter   all figures of the op under the cursor\n",
     .searches = true,

@@ -353,7 +353,7 @@ const struct tui_view tui_view_timeline = {
     .key = '3',
     .name = "timeline",
     .brief = "time",
-    .help = "a typical and the worst step, track by track; the critical path",
+    .help = "a typical and the worst step, by track; the critical path",
     .keys = "[ ]     the typical, the worst step\n"
             "+ - 0   zoom in, out, all; left and right move\n"
             "m       letters for classes, heights for the busy share\n"

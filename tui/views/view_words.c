@@ -80,11 +80,11 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
         tui_sections(cells, area, result, state->mode % 2 ? meanings : words, state);
 }
 
-const struct tui_view tui_view_trust = {
-    .key = 'T',
-    .name = "trust",
-    .brief = "trust",
-    .help = "losses, overhead, missing counters and why, versions; what each number means",
-    .keys = "m       the definition of every number\n",
-    .texts = true,
-    .draw = draw_trust};
+const struct tui_view tui_view_trust = {.key = 'T',
+                                        .name = "trust",
+                                        .brief = "trust",
+                                        .help =
+                                            "losses, overhead, missing counters and why, versions",
+                                        .keys = "m       the definition of every number\n",
+                                        .texts = true,
+                                        .draw = draw_trust};
