@@ -4,6 +4,7 @@
  * numbered, and a rank completes them in order: the ranks that completed fewest hold up the others.
  * Of those the rank that never issued the next one is the cause; where all issued it, its kernel or
  * the network is. Ranks that issued another operation, or other sizes, under one number never meet.
+ * What Gloo has retired was completed if all issued it: else it failed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 struct entry {
     int64_t communicator, number, rank, bytes;
     uint32_t slice;
-    bool completed;
+    bool completed, retired;
     const char *collective;
 };
 
@@ -61,6 +62,7 @@ static int list_entries(const struct an_trace *trace, struct entry **out, size_t
                 .bytes = detail->bytes,
                 .slice = (uint32_t)i,
                 .completed = strstr(detail->payload, "\"state\":\"completed\"") != NULL,
+                .retired = strstr(detail->payload, "\"state\":\"retired\"") != NULL,
                 .collective = detail->collective};
         }
     }
@@ -160,6 +162,18 @@ static size_t find_progress(const struct entry *entry, size_t count, struct prog
     return ranks;
 }
 
+/* Completes what was retired and issued by all ranks, and finds their progress again. */
+static void complete_retired(struct entry *entry, size_t count, struct progress *progress,
+                             size_t ranks)
+{
+    int64_t issued = INT64_MAX;
+    for (size_t i = 0; i < ranks; i++)
+        issued = progress[i].issued < issued ? progress[i].issued : issued;
+    for (size_t i = 0; i < count; i++)
+        entry[i].completed |= entry[i].retired && entry[i].number <= issued;
+    find_progress(entry, count, progress);
+}
+
 /* What differs between the ranks under one number: the first such number. NULL: nothing. */
 static const char *find_mismatch(struct an_context *context, const struct entry *entry,
                                  size_t count)
@@ -203,7 +217,7 @@ static const char *called_at(const struct an_trace *trace, const struct an_detai
 }
 
 /* Fills a row from the entries of one group. */
-static int look_at_group(struct an_context *context, const struct entry *entry, size_t count,
+static int look_at_group(struct an_context *context, struct entry *entry, size_t count,
                          struct an_flight_group *out)
 {
     const struct an_trace *trace = context->trace;
@@ -213,6 +227,7 @@ static int look_at_group(struct an_context *context, const struct entry *entry, 
     if (!progress)
         return TACHO_ENOMEM;
     size_t ranks = find_progress(entry, count, progress);
+    complete_retired(entry, count, progress, ranks);
     *out = (struct an_flight_group){.stuck = STORE_ABSENT,
                                     .stuck_name = "",
                                     .stuck_at = "",
@@ -242,6 +257,7 @@ static int look_at_group(struct an_context *context, const struct entry *entry, 
         out->stuck_at = called_at(trace, own);
         const char *not_issued =
             ranks_text(context, progress, ranks, has_not_issued, out->stuck, &late);
+        out->absent = late > 0;
         if (late)
             out->behind = not_issued;
     }
@@ -265,6 +281,12 @@ static const char *sentence_of(struct an_context *context, const struct an_fligh
                                " (%s, called at %s); there is no "
                                "dump of rank %s: look at these first.",
                                group->name, group->stuck, group->stuck_name, at, group->missing);
+    if (group->absent)
+        return an_arena_format(context->arena,
+                               "group %s waits in number %" PRId64
+                               " (%s, called at %s) for rank %s, "
+                               "which has not issued it.",
+                               group->name, group->stuck, group->stuck_name, at, group->behind);
     if (group->completed_low == group->completed_high && group->seen > 1)
         return an_arena_format(
             context->arena,

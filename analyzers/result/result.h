@@ -520,6 +520,7 @@ struct an_flight_group {
     int64_t ranks, seen; /* of the group; of which there is a dump */
     int64_t completed_low, completed_high;
     const char *behind;  /* ranks with the lowest number: "3", "0-2,5" */
+    bool absent;         /* these never issued the one that the others wait in */
     const char *missing; /* ranks without a dump; "" */
     int64_t stuck;       /* number of the collective that the others wait in; STORE_ABSENT: none */
     const char *stuck_name, *stuck_at; /* what it is, and where the program called it; "" */

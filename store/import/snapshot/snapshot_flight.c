@@ -155,12 +155,12 @@ static void payload_of(const struct pickle_box *dict, const char *state, int64_t
 }
 
 /* How far a collective came. Gloo has no events that tell it: its entries stay scheduled, and are
- * retired when they are done. */
+ * retired when they are done or have failed. */
 static const char *state_of(const struct pickle_box *dict, const struct pickle_text *name)
 {
     const struct pickle_text *state = pickle_text(dict, "state");
     if (name && !strncmp(name->text, "gloo:", 5) && pickle_int(dict, "retired") == 1)
-        return "completed";
+        return "retired";
     return state ? state->text : "unknown";
 }
 
@@ -182,7 +182,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     snapshot->rows.run->events++;
     if (number == STORE_ABSENT)
         number = pickle_int(dict, "seq_id");
-    bool completed = !strcmp(state, "completed");
+    bool completed = !strcmp(state, "completed") || !strcmp(state, "retired");
     snapshot->unfinished += !completed;
     if (completed && slice.start != STORE_ABSENT && end > slice.start)
         slice.dur = end - slice.start;

@@ -368,11 +368,12 @@ def make(folder):
             dump = json.loads(json.dumps(dump, sort_keys=True))
         put(f"hang/nccl_trace_rank_{rank}", dump)
         put(f"old/nccl_trace_rank_{rank}", pickle.dumps(old_flight(rank, 7 if rank == 2 else 8), 2))
-        dump = flight(rank, 5)
-        for one in dump["entries"]:  # of Gloo, which tells no times; all of them are done
-            one.update(profiling_name="gloo:all_reduce", state="scheduled", retired=True, time_discovered_started_ns=0,
-                       time_discovered_completed_ns=0)
-        put(f"gloo/nccl_trace_rank_{rank}", dump)
+        for name, last in (("gloo", 5), ("gloo_late", 4 if rank == 2 else 5)):
+            dump = flight(rank, last)
+            for one in dump["entries"]:  # of Gloo, which tells no times; all of them are done, or have failed
+                one.update(profiling_name="gloo:all_reduce", state="scheduled", retired=True, time_discovered_started_ns=0,
+                           time_discovered_completed_ns=0)
+            put(f"{name}/nccl_trace_rank_{rank}", dump)
     for name in ("grown", "trimmed"):
         data, peak, now = expandable(name == "trimmed")
         put(f"{name}.pickle", pickle.dumps(data))
