@@ -15,7 +15,7 @@ struct limits {
     double waited;     /* run-queue wait of its first thread */
     double busy;       /* CPUs of the machine, of two */
     double throttled;  /* of the group, summed over CPUs */
-    double some, full; /* pressure of memory, of the group */
+    double some, full; /* memory pressure, of the group */
     const char *quota; /* NULL: not recorded */
 };
 
@@ -201,7 +201,7 @@ static void test_no_quota(void **state)
         if (found(r, "CPU_QUOTA") || found(r, "MEMORY_PRESSURE"))
             fail_msg("case %zu: throttled %.2f %%", i, r->system.throttled_pct.value);
         assert_null(open_check(r, "the CPU quota"));
-        assert_null(open_check(r, "pressure of memory"));
+        assert_null(open_check(r, "memory pressure"));
         assert_true(r->system.cpu_unlimited == !strcmp(quiet[i].quota, "none"));
         fx_close(f);
     }
@@ -219,13 +219,13 @@ static void test_not_visible(void **state)
     const struct an_not_checked *open = open_check(r, "the CPU quota");
     assert_non_null(open);
     assert_non_null(strstr(open->to_check, "/sys/fs/cgroup"));
-    assert_non_null(open_check(r, "pressure of memory"));
+    assert_non_null(open_check(r, "memory pressure"));
     assert_false(r->system.throttled_pct.valid || r->system.throttled_cores.valid);
     assert_false(r->healthy);
     fx_close(f);
     r = limited_run(f, &short_wait);
     assert_null(open_check(r, "the CPU quota"));
-    assert_non_null(open_check(r, "pressure of memory"));
+    assert_non_null(open_check(r, "memory pressure"));
     fx_close(f);
 }
 
