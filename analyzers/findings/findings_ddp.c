@@ -23,8 +23,7 @@
 #define FEW_BESIDE  0.5 /* of the reductions' time, beside backward */
 #define MANY        16  /* buckets */
 #define SMALL_BYTES (256 << 10)
-#define FEW_BYTES   (64 << 10) /* of a collective: its time is that of a message, not of its bytes \
-                                */
+#define FEW_BYTES   (64 << 10) /* of a collective: it takes as long as a message without any */
 #define NAMED       3
 #define PLACES_MOST 16
 

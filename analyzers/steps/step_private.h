@@ -59,5 +59,11 @@ void an_steps_accumulate(struct finder *finder);
 /* Puts the lanes of processes with accelerators on their devices (step_device.c). 0 or
  * TACHO_ENOMEM. */
 int an_steps_project(struct an_context *context);
+/* Micro-steps of a step by the hook of PyTorch, in a counter that is written when their number
+ * changes: the last value; 0: it has none (micro_steps.c). */
+int64_t an_hooked_micro_steps(const struct an_trace *trace);
+/* Fills in the samples and tokens of steps that declare none, by the hook's counters
+ * (micro_steps.c). */
+void an_hooked_amounts(struct an_context *context);
 
 #endif

@@ -473,19 +473,6 @@ static const char *why_none(const struct an_context *context)
                            context->trace->slice.count, advice);
 }
 
-/* Micro-steps by the hook of PyTorch, in a counter that is written when their number changes: the
- * last value; 0: it has none. */
-static int64_t hooked_micro_steps(const struct an_trace *trace)
-{
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
-        if (!strcmp(track->kind, "counter") && !strcmp(track->name, "micro_steps") &&
-            track->counter_count)
-            return (int64_t)trace->counter.value[an_counter_end(track) - 1];
-    }
-    return 0;
-}
-
 /* Counts the steps and finds the first and the last that count. */
 static void count_steps(struct an_context *context)
 {
@@ -505,54 +492,7 @@ static void count_steps(struct an_context *context)
         steps->last_index = an_time_max(steps->last_index, step->index);
     }
     if (!steps->micro_steps && context->lane_count)
-        steps->micro_steps = hooked_micro_steps(context->trace);
-}
-
-/* The counter of a process in which the hook of PyTorch says what its steps are given; NULL: none.
- */
-static const struct an_track *hooked_counter(const struct an_trace *trace, uint32_t process,
-                                             const char *name)
-{
-    uint32_t at = process == AN_NONE ? AN_NONE : trace->process[process].first_track;
-    for (; at != AN_NONE; at = trace->track[at].next) {
-        const struct an_track *track = &trace->track[at];
-        if (track->counter_count && !strcmp(track->kind, "counter") && !strcmp(track->name, name))
-            return track;
-    }
-    return NULL;
-}
-
-static int64_t *amount_of(struct an_step *step, bool tokens)
-{
-    if (tokens)
-        return &step->tokens;
-    return &step->samples;
-}
-
-/* Fills in the samples or tokens of each step of a lane that declares none: the last value of the
- * counter before the step ends, because it is written where it changes. */
-static void fill_hooked(struct an_context *context, const struct an_lane *lane, const char *name,
-                        bool tokens)
-{
-    const struct an_trace *trace = context->trace;
-    const struct an_track *track = hooked_counter(trace, lane->process, name);
-    for (size_t i = lane->first; track && i < an_lane_end(lane); i++) {
-        int64_t end = context->step[i].host_end, *amount = amount_of(&context->step[i], tokens);
-        if (*amount != STORE_ABSENT || end == STORE_ABSENT)
-            continue;
-        size_t after = an_times_seek(trace->counter.time, track->counter_first,
-                                     an_counter_end(track), an_time_add(end, 1));
-        if (after > track->counter_first)
-            *amount = (int64_t)trace->counter.value[after - 1];
-    }
-}
-
-static void fill_all_hooked(struct an_context *context)
-{
-    for (size_t k = 0; k < context->lane_count; k++) {
-        fill_hooked(context, &context->lane[k], "step.samples", false);
-        fill_hooked(context, &context->lane[k], "step.tokens", true);
-    }
+        steps->micro_steps = an_hooked_micro_steps(context->trace);
 }
 
 /* Finds the steps, decides which ones count, cuts phases out of them, and fills the
@@ -575,7 +515,7 @@ static int steps_run(struct an_context *context)
     if ((rc = an_phases_cut(context)) ||
         (rc = find_detailed(context, context->trace->step_count > 0)))
         return rc;
-    fill_all_hooked(context);
+    an_hooked_amounts(context);
     count_steps(context);
     if ((rc = list_excluded(context)))
         return rc;
