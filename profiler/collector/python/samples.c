@@ -18,7 +18,9 @@
 #define SCAN_NS    100000000 /* between two looks for new processes */
 #define LATER      5         /* times as long apart, where nobody asked */
 #define NEW_NS     10000000000
-#define REST       399        /* times as long as it took the thread rests: 0.25 % of a core */
+#define REST       399 /* times as long as it took the thread rests: 0.25 % of a core */
+#define REST_FIRST 99  /* 1 % of a core for the first looks: many runs are short */
+#define FIRST_MOST 1000
 #define REST_ASKED 39         /* 2.5 % of a core */
 #define QUEUE_MOST (1u << 20) /* labels that wait to be written */
 #define CUT_FRAME  "[truncated]"
@@ -159,15 +161,23 @@ static int64_t scan_interval(const struct col_python_samples *samples, int64_t n
     return LATER * SCAN_NS;
 }
 
+/* Times as long as a look took that the thread rests after it. */
+static int64_t rest_after(const struct col_python_samples *samples)
+{
+    if (samples->asked)
+        return REST_ASKED;
+    if (samples->rounds < FIRST_MOST)
+        return REST_FIRST;
+    return REST;
+}
+
 static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
     struct taking taking = {.samples = samples};
-    int64_t next_scan = 0, next = col_clock_now(), rest = REST;
+    int64_t next_scan = 0, next = col_clock_now();
     int64_t used =
         col_clock_thread(); /* up to the last look: waking up is a part of the next one */
-    if (samples->asked)
-        rest = REST_ASKED;
     uint32_t random = 20261124;
     pthread_mutex_lock(&samples->lock);
     samples->begun = next;
@@ -180,7 +190,7 @@ static void *thread_main(void *arg)
         }
         col_python_looker_look(&samples->looker, take, &taking);
         int64_t now = col_clock_now(), spent = col_clock_thread(),
-                rested = now + (spent - used) * rest;
+                rested = now + (spent - used) * rest_after(samples);
         used = spent;
         next += next_interval(samples->interval_ns, &random);
         next = next < rested ? rested : next;
