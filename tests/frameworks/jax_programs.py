@@ -138,7 +138,7 @@ def keeps():
             weights, loss = update(weights, *batch())
             kept_arrays.append(jnp.ones(1 << 18) * loss)
             jax.block_until_ready(kept_arrays[-1])
-            time.sleep(0.005)
+            time.sleep(0.015)  # memory is sampled ten times a second, and a slope needs some samples
 
 
 def flax(folder):
