@@ -150,8 +150,7 @@ static void test_what_grows(void **state)
     static const char *const marks[] = {
         "growing list kept of main (train.py:9): 1 a step, 5.9 MiB each",
         "growing graph total of main (train.py:7): 12 nodes a step", NULL};
-    static const char *const actions[] = {"kept of main (train.py:9): 1 a step, 5.9 MiB each: keep "
-                                          "numbers",
+    static const char *const actions[] = {"train.py:9): 1 a step, 5.9 MiB each: keep numbers",
                                           "loss.detach()", "each step"};
     struct fixture fx, *f = &fx;
     (void)state;
