@@ -98,10 +98,28 @@ static const struct habit {
      "broadcast_buffers=False",
      "the ranks wait for a slow rank there: then they wait in the reduction of gradients as long"}};
 
-/* ns of a step in ranges of that name on its thread. */
-static int64_t named_ns(const struct an_context *context, const struct an_step *step,
-                        const char *name)
+/* Fills `values`, which has room for each step, with the part of the steps on the processor that
+ * `ns_of` finds, in %; returns how many there are. */
+static size_t step_values(const struct an_context *context,
+                          int64_t (*ns_of)(const struct an_context *, const struct an_step *,
+                                           void *),
+                          void *ctx, double *values)
 {
+    size_t count = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        const struct an_lane *lane = &context->lane[step->lane];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
+        if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
+            values[count++] = an_percent((double)ns_of(context, step, ctx), (double)ns);
+    }
+    return count;
+}
+
+/* ns of a step in ranges of that name on its thread. */
+static int64_t named_ns(const struct an_context *context, const struct an_step *step, void *ctx)
+{
+    const char *name = ctx;
     const struct an_trace *trace = context->trace;
     const struct an_track *track = &trace->track[context->lane[step->lane].track];
     int64_t sum = 0;
@@ -118,14 +136,7 @@ static void look_at_habit(struct an_findings_list *findings, const struct habit 
                           double *values)
 {
     struct an_context *context = findings->context;
-    size_t count = 0;
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        const struct an_lane *lane = &context->lane[step->lane];
-        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
-        if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
-            values[count++] = an_percent((double)named_ns(context, step, habit->range), (double)ns);
-    }
+    size_t count = step_values(context, named_ns, (void *)habit->range, values);
     struct an_class_share share = an_share_of_values(values, count);
     if (!an_class_share_matters(&share))
         return;
@@ -236,10 +247,10 @@ static void add_place(struct places *places, uint32_t name, int64_t ns)
     places->at[at].count++;
 }
 
-/* Adds the calls of a step to `places`; returns their time in ns. */
-static int64_t small_calls(const struct an_context *context, const struct an_step *step,
-                           struct places *places)
+/* Adds the calls of a step to the places in `ctx`; returns their time in ns. */
+static int64_t small_calls(const struct an_context *context, const struct an_step *step, void *ctx)
 {
+    struct places *places = ctx;
     const struct an_trace *trace = context->trace;
     const struct an_track *track = &trace->track[context->lane[step->lane].track];
     int64_t sum = 0;
@@ -265,14 +276,7 @@ static void small_collectives(struct an_findings_list *findings, double *values)
 {
     struct an_context *context = findings->context;
     struct places places = {.count = 0};
-    size_t count = 0;
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        const struct an_lane *lane = &context->lane[step->lane];
-        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
-        if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
-            values[count++] = an_percent((double)small_calls(context, step, &places), (double)ns);
-    }
+    size_t count = step_values(context, small_calls, &places, values);
     struct an_class_share share = an_share_of_values(values, count);
     if (!places.count || !an_class_share_matters(&share) || an_comm_mostly_waits(context))
         return;
