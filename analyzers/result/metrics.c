@@ -1205,7 +1205,8 @@ const struct an_metric an_metrics[] = {
     {"python/torn", "looks", "looks excluded because the thread changed while it was read",
      "python.torn", ""},
     {"python/looks_per_s", "1/s", "looks at all threads / time of the recording", "python.hz",
-     "below --python-hz where looks would take more than 0.25 % of a core (the first 1,000: 1 %; asked for: 2.5 %)"},
+     "below --python-hz where looks would take more than 0.25 % of a core (the first 1,000: 1 %; "
+     "asked for: 2.5 %)"},
     {"python/in_steps/share_pct", "%", "100", "python", ""},
     {"python/in_steps/running_pct", "%", "looks at which the thread ran / looks",
      "/proc/PID/task/TID/stat", ""},
