@@ -52,11 +52,20 @@ static struct lt_board_line *line_of(struct lt_desk *desk, uint64_t communicator
 
 /* ---- what a rank writes ----------------------------------------------------------------------- */
 
-/* Has the other rank made other calls until that step began? Only where both have noted it. */
+/* Has the other rank noted the beginning of that step, and does the note still stand? */
+static int notes(const struct lt_desk *desk, int64_t step)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* what was read before this is read before */
+    return __atomic_load_n(&desk->before_step[step & 1], __ATOMIC_ACQUIRE) == step;
+}
+
+/* Has the other rank made other calls until that step began? Only where both have noted it. The
+ * other one may be two steps further (nothing in a step need wait for this rank) and write its next
+ * note over this one meanwhile: what was read counts only if the note stands afterwards. */
 static int has_differed(struct lt_desk *own, struct lt_desk *other, int64_t step)
 {
     int turn = (int)(step & 1);
-    if (own->before_step[turn] != step || other->before_step[turn] != step)
+    if (!notes(own, step) || !notes(other, step))
         return 0;
     for (size_t i = 0; i < LT_BOARD_LINES; i++) {
         const struct lt_board_line *line = &own->line[i], *there;
@@ -66,7 +75,7 @@ static int has_differed(struct lt_desk *own, struct lt_desk *other, int64_t step
         if (there && there->before[turn].calls &&
             (there->before[turn].calls != line->before[turn].calls ||
              there->before[turn].sum != line->before[turn].sum))
-            return 1;
+            return notes(other, step);
     }
     return 0;
 }
@@ -75,6 +84,8 @@ int lt_board_step(struct lt_board *board, int64_t step)
 {
     struct lt_desk *own = board->desk[board->rank];
     int turn = (int)(step & 1);
+    __atomic_store_n(&own->before_step[turn], -1, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the old note falls before the new one is written */
     for (size_t i = 0; i < LT_BOARD_LINES; i++) {
         own->line[i].before[turn].calls = own->line[i].calls;
         own->line[i].before[turn].sum = own->line[i].sum;

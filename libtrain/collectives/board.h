@@ -55,7 +55,7 @@ struct lt_desk {
         struct lt_call last;
         int used;
     } line[LT_BOARD_LINES];
-    int64_t before_step[2]; /* whose beginnings these are */
+    int64_t before_step[2]; /* whose beginnings these are; -1 while they are being written */
 };
 
 /* What a rank does wrong on purpose in call number `call` of a step, for tests. */

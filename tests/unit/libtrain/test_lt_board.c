@@ -6,6 +6,9 @@
  */
 #include "lt_support.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "libtrain/collectives/board.h"
 #include "tacho_nvtx.h"
 
@@ -249,12 +252,62 @@ static void plans(void **state)
     assert_int_equal(job.desk[1]->calls, 4 * CALLS - 1);
 }
 
+enum { DRIFTS = 40000 };
+
+/* What a rank of `drifting` does. */
+struct drift {
+    struct job *job;
+    int rank;
+    int64_t *met; /* of each rank: collectives it has entered */
+    int *differs; /* of either rank */
+};
+
+/* In even steps the ranks meet in a collective; in odd ones nothing waits for the other rank, so
+ * that one may begin two steps while the other begins one. */
+static void *drift(void *arg)
+{
+    struct drift *drift = arg;
+    struct lt_board *board = &drift->job->board[drift->rank];
+    for (int64_t step = 0; step < DRIFTS; step++) {
+        int other = lt_board_step(board, step);
+        if (other < 0 && step % 2 == 0)
+            lt_board_call(board, usual(CALLS - 1), &other);
+        if (other >= 0)
+            __atomic_store_n(drift->differs, 1, __ATOMIC_RELEASE);
+        if (step % 2)
+            continue;
+        __atomic_store_n(&drift->met[drift->rank], step + 1, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&drift->met[!drift->rank], __ATOMIC_ACQUIRE) < step + 1)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* A rank that is ahead writes its notes over those that a slower one is reading. */
+static void drifting(void **state)
+{
+    struct job job;
+    int64_t met[2] = {0};
+    int differs = 0;
+    struct drift two[2];
+    pthread_t thread[2];
+    (void)state;
+    make_job(&job, 2);
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct drift){&job, i, met, &differs};
+        assert_int_equal(pthread_create(&thread[i], NULL, drift, &two[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(differs, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healthy), cmocka_unit_test(wrong_calls), cmocka_unit_test(first_step),
         cmocka_unit_test(ahead),   cmocka_unit_test(stuck),       cmocka_unit_test(dead),
-        cmocka_unit_test(plans),
+        cmocka_unit_test(plans),   cmocka_unit_test(drifting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
