@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Steps of GPT-2 124M, four samples of T tokens, on the cores this process may use: the reference engine in fp32 and bf16, beside the
-# limit of this machine (lt_limit.c has the formula), PyTorch and llm.c where they are. All take turns, REPEATS times; a repeat is the
-# median of its timed steps; printed are median, worst and best of the repeats.
+# limit of this machine (lt_limit.c has the formula), PyTorch and llm.c where they are. All take turns, the limit too, REPEATS times,
+# because the speed of a shared machine drifts by a fifth within minutes; a repeat is the median of its timed steps. Printed are
+# median, worst and best of the repeats, and the median over the repeats of the limit's share in the step beside it.
 # usage: tests/bench/engine.sh BUILD
 # environment: REPEATS (5), BENCH_SEQ ("64 256"), BENCH_DTYPES ("fp32 bf16")
 #   TORCH_PYTHON  a python3 that has torch (default: python3; 'pip install torch' into a venv)
@@ -76,10 +77,10 @@ keep() { # WHO DTYPE T
 for repeat in $(seq "$repeats"); do
     for t in $seqs; do
         for dtype in $dtypes; do
-            if [ "$repeat" = 1 ]; then
-                "$build/tests/bench/lt_limit" "$dtype" "$t" "$repeats" > "$work/limit.$dtype.$t" 2> "$work/err" || say "$(tail -n 1 "$work/err")"
-                grep -v '^limit' "$work/limit.$dtype.$t"
-            fi
+            "$build/tests/bench/lt_limit" "$dtype" "$t" 3 > "$work/products" 2> "$work/err" || say "$(tail -n 1 "$work/err")"
+            [ "$repeat" != 1 ] || grep -v '^limit' "$work/products"
+            sed -n 's/^limit //p' "$work/products" >> "$work/parts.$dtype.$t"
+            sed -n 's/^limit .* \([0-9.]*\)$/\1/p' "$work/products" >> "$work/limit.$dtype.$t"
             keep tacho "$dtype" "$t"
             [ -z "$torch" ] || keep torch "$dtype" "$t"
             [ -z "$llmc" ] || [ "$dtype" != fp32 ] || keep llmc "$dtype" "$t"
@@ -93,21 +94,21 @@ echo
 printf '%-5s %4s  %-8s %22s %9s %9s %9s  %s\n' dtype T who 'tokens/s (worst-best)' 'ms/step' GFLOP/s 'of limit' 'tacho is'
 row() { # DTYPE T WHO FILE
     [ -s "$4" ] || return 0
-    sort -g "$4" | awk -v dtype="$1" -v t="$2" -v who="$3" -v limit="$limit" -v ours="$ours" '{x[NR] = $1} END {
+    local share=
+    [ ! -s "$work/limit.$1.$2" ] || share=$(paste "$work/limit.$1.$2" "$4" | awk 'NF == 2 {print 100 * $1 / $2}' | median)
+    sort -g "$4" | awk -v dtype="$1" -v t="$2" -v who="$3" -v share="$share" -v ours="$ours" '{x[NR] = $1} END {
         m = NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2
         flops = 6 * (12 * 12 * 768 * 768 + 50257 * 768) + 6 * 12 * 768 * (t + 1)
         printf "%-5s %4d  %-8s %8.1f (%.1f-%.1f) %9.1f %9.1f", dtype, t, who, 4e3 * t / m, 4e3 * t / x[NR], 4e3 * t / x[1], m, flops * 4 * t / m * 1e-6
-        if (limit > 0) printf " %7.1f %%", 100 * limit / m; else printf " %9s", "-"
+        if (share != "") printf " %7.1f %%", share; else printf " %9s", "-"
         if (ours > 0 && who != "tacho" && who != "limit") printf "  %.2f times as fast", m / ours
         print ""
     }'
 }
 for t in $seqs; do
     for dtype in $dtypes; do
-        limit=$(sed -n 's/^limit .* \([0-9.]*\)$/\1/p' "$work/limit.$dtype.$t")
         ours=$(median < "$work/tacho.$dtype.$t" 2> /dev/null)
-        [ -z "$limit" ] || echo "$limit" > "$work/limit_ms.$dtype.$t"
-        row "$dtype" "$t" limit "$work/limit_ms.$dtype.$t"
+        row "$dtype" "$t" limit "$work/limit.$dtype.$t"
         row "$dtype" "$t" tacho "$work/tacho.$dtype.$t"
         row "$dtype" "$t" PyTorch "$work/torch.$dtype.$t"
         row "$dtype" "$t" llm.c "$work/llmc.$dtype.$t"
@@ -115,7 +116,7 @@ for t in $seqs; do
 done
 for dtype in $dtypes; do
     for t in $seqs; do
-        sed -n "s/^limit [^:]*: \([0-9.]*\) \([0-9.]*\) \([0-9.]*\) .*/limit $dtype T=$t: products \1 ms + attention \2 ms + AdamW \3 ms/p" "$work/limit.$dtype.$t"
+        sed -n "s/^[^:]*: \([0-9.]*\) \([0-9.]*\) \([0-9.]*\) .*/limit $dtype T=$t: products \1 ms + attention \2 ms + AdamW \3 ms/p" "$work/parts.$dtype.$t" | tail -n 1
     done
 done
 echo "load $(cut -d' ' -f1-3 /proc/loadavg) after"
