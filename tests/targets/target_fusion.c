@@ -33,20 +33,26 @@ static void add(const struct data *data, const float *from, float *to, size_t ro
         to[i] = from[i] + more[i];
 }
 
-static void norm(const struct data *data, const float *from, float *to, size_t row)
-{
-    float sum[8] = {0};
-    (void)row;
-    for (size_t i = 0; i + 8 <= data->columns; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            sum[j] += from[i + j] * from[i + j];
-    float all = 1e-5f;
-    for (size_t j = 0; j < 8; j++)
-        all += sum[j];
-    float scale = 1 / sqrtf(all / (float)data->columns);
-    for (size_t i = 0; i < data->columns; i++)
-        to[i] = from[i] * scale;
-}
+/* A loop over a row for the sum of the squares of `value`, and one that scales it by that sum. */
+#define NORM(name, value) \
+    static void name(const struct data *data, const float *from, float *to, size_t row) \
+    { \
+        const float *more = data->more + row * data->columns; \
+        float sum[8] = {0}, all = 1e-5f; \
+        (void)more; \
+        for (size_t i = 0; i + 8 <= data->columns; i += 8) \
+            for (size_t j = i; j < i + 8; j++) { \
+                float passed = value; \
+                sum[j - i] += passed * passed; \
+            } \
+        for (size_t j = 0; j < 8; j++) \
+            all += sum[j]; \
+        float scale = 1 / sqrtf(all / (float)data->columns); \
+        for (size_t j = 0; j < data->columns; j++) \
+            to[j] = (value)*scale; \
+    }
+
+NORM(norm, from[j])
 
 static void bias(const struct data *data, const float *from, float *to, size_t row)
 {
@@ -116,19 +122,10 @@ ONE_LOOP(bias_relu, positive(from[i] + data->row[i]))
 ONE_LOOP(clip_update, to[i] - 0.01f * (from[i] * 0.999f))
 ONE_LOOP(multiply_add_relu, positive(from[i] * more[i] + more[i]))
 
-/* A norm needs the sum over a row first: the row that it goes over again is in the nearest cache.
- */
-static void residual_norm(const struct data *data, const float *from, float *to, size_t row)
-{
-    add(data, from, to, row);
-    norm(data, to, to, row);
-}
-
-static void scale_share(const struct data *data, const float *from, float *to, size_t row)
-{
-    scale(data, from, to, row);
-    norm(data, to, to, row);
-}
+/* A norm needs the sum over a row first; what comes before it is done again for the second loop, as
+ * compilers that fuse do: the row's operands are in the nearest cache. */
+NORM(residual_norm, from[j] + more[j])
+NORM(scale_share, from[j] * 0.999f)
 
 static void gemm_relu(const struct data *data, const float *from, float *to, size_t row)
 {
