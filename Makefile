@@ -414,9 +414,10 @@ bench-engine: all $(O)/tests/bench/lt_limit ## steps of GPT-2 124M beside the li
 SEEDS ?= 1-10          ## SEEDS=LIST   draws of `make bench-advice`, such as 1-20; empty: judge what is recorded
 ADVICE ?= $(O)/advice  ## ADVICE=DIR   where its recordings are kept (make clean removes build/)
 PAGE ?=                ## PAGE=FILE    page that `make bench-advice` writes, such as docs/advice-results.md
+ROWS ?=                ## ROWS=FILE    rows of draws, also of other machines, to which it adds, such as docs/advice-results.jsonl
 bench-advice: all ## records slow runs and their fixes (minutes a draw), judges the advice; docs/advice-bench.md
 	$(Q)[ -z "$(strip $(SEEDS))" ] || TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py record "$(strip $(ADVICE))" $(SEEDS)
-	$(Q)TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py judge "$(strip $(ADVICE))" $(if $(strip $(PAGE)),--markdown "$(strip $(PAGE))") $(if $(EVERY),--every)
+	$(Q)TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py judge "$(strip $(ADVICE))" $(if $(strip $(PAGE)),--markdown "$(strip $(PAGE))") $(if $(strip $(ROWS)),--keep "$(strip $(ROWS))") $(if $(EVERY),--every)
 
 screens: all ## screens of tacho as SVG, of runs recorded for them, in build/screens
 	$(Q).ci/screens.py "$(O)" "$(O)/screens"

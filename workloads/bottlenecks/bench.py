@@ -6,8 +6,10 @@
     bench.py show SEED[-SEED]...                  what these seeds draw; nothing runs
     bench.py record STORE SEED[-SEED]...          draws and measures; goes on where it was interrupted
     bench.py record STORE FIRST --count N         draws from seed FIRST on until N draws count
+    bench.py verify STORE SEED[-SEED]... [--count N]  N different changes of findings tried by `tacho verify`, then typed by hand
     bench.py judge STORE [SEED[-SEED]...]         what the present tacho says of the recordings, beside what was measured
              [--markdown FILE] [--every]          also as a page; --every: draws that do not count are counted, too
+             [--keep FILE]                        adds the rows to FILE, whose rows outlast recordings; page and sums are of all of them
 
 A seed chooses a recipe and its parameters. `record` keeps, in STORE/ENGINE/SEED, one recording of the slow run by `tacho run`, and
 the measured times of interleaved runs without tacho: the slow run, the run with each applicable fix, and the slow run again. Which
@@ -25,6 +27,7 @@ import sys
 from draws import draw, recipes
 from judge import judge
 from record import record
+from verify import verify
 
 FAR = 1000000  # seeds to try for a wanted number of draws
 
@@ -53,7 +56,7 @@ def show(seeds):
 
 
 def main(words):
-    markdown, count = take(words, "--markdown"), take(words, "--count")
+    markdown, keep, count = take(words, "--markdown"), take(words, "--keep"), take(words, "--count")
     every = "--every" in words
     words = [word for word in words if word != "--every"]
     if words[:1] == ["list"]:
@@ -66,8 +69,10 @@ def main(words):
             print("bench.py: no mpirun: draws with several ranks will fail", file=sys.stderr)
         seeds = seeds_of(words[2:])
         record(os.path.abspath(words[1]), itertools.islice(itertools.count(seeds[0]), FAR) if count else seeds, int(count or 0))
+    elif words[:1] == ["verify"] and len(words) > 2:
+        verify(os.path.abspath(words[1]), seeds_of(words[2:]), int(count or 0))
     elif words[:1] == ["judge"] and len(words) > 1:
-        judge(os.path.abspath(words[1]), set(seeds_of(words[2:])), markdown, every)
+        judge(os.path.abspath(words[1]), set(seeds_of(words[2:])), markdown, every, keep)
     else:
         sys.exit(__doc__)
 

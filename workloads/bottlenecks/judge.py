@@ -141,8 +141,9 @@ def cause_lines(counted):
         widths = [100 * (row["predicted"][2] - row["predicted"][0]) for row in given]
         lines.append(f"predicted step: error {two_quantiles(errors)}")
         lines.append(f"intervals that hold: {held} of {len(given)}, median width {quantile(widths, 0.5):.1f} points")
-    if counted:
-        lines.append(f"two equal runs: difference {two_quantiles([row['aa'] for row in counted])}")
+    apart = [row["aa"] for row in counted if row["aa"] is not None]
+    if apart:
+        lines.append(f"two equal runs: difference {two_quantiles(apart)}")
     return lines
 
 
@@ -175,7 +176,8 @@ def summary(rows, every=False):
     ]
     lines += cause_lines(slow) + others_lines(kept)
     false = sum(bool(row["alarms"]) for row in controls)
-    return lines + [f"healthy runs and runs beside a neighbour with another finding whose low end is above 0: {false} of {len(controls)}"]
+    lines.append(f"healthy runs and runs beside a neighbour with another finding whose low end is above 0: {false} of {len(controls)}")
+    return lines + machines_lines(rows)
 
 
 # ---- the table -----------------------------------------------------------------------------------------------------------------
@@ -210,8 +212,40 @@ def write_markdown(path, rows, every):
         file.write("\n".join(f"- {line}" for line in summary(rows, every)) + "\n\n" + "\n".join(table(rows)) + "\n")
 
 
-def judge(store, seeds, markdown, every):
-    """Prints a row for each recorded draw of this engine, and the sums."""
+# ---- rows that outlast their recordings ----------------------------------------------------------------------------------------
+
+
+def machine():
+    """The processor, and how many there are."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "unknown processor")
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def kept_with(path, rows):
+    """All rows of a file of rows, one a line in JSON, with these in place of those of the same seeds. The file is written anew."""
+    kept = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            kept = {row["seed"]: row for row in map(json.loads, file)}
+    version = subprocess.run([TACHO, "version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    kept |= {row["seed"]: row | {"machine": machine(), "tacho": version} for row in rows}
+    ordered = [kept[seed] for seed in sorted(kept)]
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, sort_keys=True) + "\n" for row in ordered)
+    os.replace(path + ".new", path)
+    return ordered
+
+
+def machines_lines(rows):
+    """Where the draws were measured."""
+    names = [row["machine"] for row in rows if "machine" in row]
+    return [f"measured on: {'; '.join(f'{name} ({names.count(name)} draws)' for name in sorted(set(names)))}"] if names else []
+
+
+def judge(store, seeds, markdown, every, keep=None):
+    """Prints a row for each recorded draw of this engine, and the sums. `keep`: a file of rows to which these are added; page and
+    sums are then of all its rows, those of other machines too."""
     rows = []
     for place in sorted(glob.glob(os.path.join(store, engine(), "[0-9]*")), key=lambda path: int(os.path.basename(path))):
         path = os.path.join(place, "draw.json")
@@ -221,6 +255,9 @@ def judge(store, seeds, markdown, every):
             rows.append(judge_one(store, place, json.load(file), every))
     if not rows:
         sys.exit(f"bench.py: {store}: no recording of this engine ({engine()})\nhint: bench.py record {store} 1-20")
-    print("\n".join(table(rows) + [""] + summary(rows, every)))
+    print("\n".join(table(rows)))
+    if keep:
+        rows = kept_with(keep, rows)
+    print("\n".join([""] + summary(rows, every)))
     if markdown:
         write_markdown(markdown, rows, every)

@@ -137,5 +137,13 @@ grep -q "^$seed $name: " out || fail "recorded: $(cat out)"
 "$bottlenecks/bench.py" judge store --markdown table.md > out || fail "judge: $(cat out)"
 grep -q "| $seed | $name | delay=" out || fail "no row: $(cat out)"
 grep -q '^draws: 1; ' out && grep -q '^# How good' table.md || fail "no sums: $(cat out)"
+# rows outlast their recordings: those of other machines stay, those of the same seed give way
+cat > rows << 'END'
+{"machine": "another one", "seed": 1, "recipe": "kept", "values": {}, "neighbour": false, "failed": "there"}
+END
+printf '{"seed": %d, "recipe": "old", "values": {}, "neighbour": false, "failed": "old"}\n' "$seed" >> rows
+"$bottlenecks/bench.py" judge store --keep rows --markdown both.md > out || fail "judge --keep: $(cat out)"
+{ [ "$(wc -l < rows)" = 2 ] && grep -q '"recipe": "kept"' rows && grep -q "\"seed\": $seed" rows && ! grep -q '"old"' rows; } || fail "rows: $(cat rows)"
+{ grep -q '^draws: 2; ' out && grep -q '^| 1 | kept ' both.md && grep -q 'another one (1 draws)' both.md; } || fail "page of all rows: $(cat both.md)"
 expect 1 "$bottlenecks/bench.py" judge nothing
 grep -q '^hint: ' "$work/err" || fail "an empty store has no hint"
