@@ -17,7 +17,8 @@ def patch_loader(module):
 
     @functools.wraps(inner)
     def outer(iterator, *arguments):
-        steps.begin()
+        if not steps.open:
+            steps.begin()
         push_role(handle, ROLE_EVALUATION if modules.evaluating() else ROLE_INPUT_WAIT)
         try:
             return inner(iterator, *arguments)

@@ -99,7 +99,8 @@ class Modules:
                         self.root_id, self.root = id(module), weakref.ref(module)
                     if not steps.forward:
                         steps.fed(*batch_of(arguments))
-                    steps.begin()
+                    if not steps.open:
+                        steps.begin()
                 else:
                     role = not grad_enabled()
                 if not role and not steps.accelerator:

@@ -38,27 +38,39 @@ class Update:
 
 
 def patch_optimizer(module):
-    texts, updates = {}, []
+    handles, updates = {}, []  # of classes; of the calls that run: an Update, or None where there is no closure
+    push, push_work, pop = lib.push, lib.push_work, lib.pop
+
+    def handle_of(kind):
+        handles[kind] = name_of("%s.step" % kind.__name__)
+        return handles[kind]
 
     def before(optimizer, arguments, keywords):
-        steps.begin()
-        text = texts.get(type(optimizer))
-        if text is None:
-            text = texts[type(optimizer)] = name_of("%s.step" % type(optimizer).__name__)
-        update = Update(text)
+        if not steps.open:
+            steps.begin()
+        handle = handles.get(type(optimizer)) or handle_of(type(optimizer))
+        closure = (keywords and keywords.get("closure")) or (arguments[1] if len(arguments) > 1 else None)
         del updates[8:]  # of calls that raised
-        updates.append(update)
-        closure = keywords.get("closure") or (arguments[1] if len(arguments) > 1 else None)
         if not callable(closure):
-            update.begin()
+            updates.append(None)
+            if steps.accelerator:
+                push(handle)
+            else:
+                push_work(handle, PASS_OPTIMIZER)
             return None
+        update = Update(handle)
+        updates.append(update)
         if keywords.get("closure"):
             return arguments, dict(keywords, closure=update.around(closure))
         return (arguments[0], update.around(closure)) + tuple(arguments[2:]), keywords
 
     def after(optimizer, arguments, keywords):
         if updates:
-            updates.pop().end()
+            update = updates.pop()
+            if update is None:
+                pop()
+            else:
+                update.end()
         steps.updated(optimizer)
 
     if hasattr(module, "register_optimizer_step_post_hook"):

@@ -48,6 +48,8 @@ accelerator = Accelerator()
 class Steps:
     """The steps of this process. `open`: a step's range is open on the thread `thread`."""
 
+    NOTHING = {"micro_steps": 0, "step.samples": 0, "step.tokens": 0}
+
     def __init__(self):
         self._by_hand = lambda: self  # in place of a reference to an optimizer
         self.accelerated = []  # called once, when an accelerator is found in use
@@ -62,7 +64,8 @@ class Steps:
         self.accelerator = False
         self.forward = False  # a forward pass since the last backward pass
         # since the last update of any optimizer: backward passes after a forward pass, and what these were given
-        self.sums = {"micro_steps": 0, "step.samples": 0, "step.tokens": 0}
+        self.sums = self.NOTHING.copy()
+        self.last = None  # these sums of the step that was said last
         self.said = {"micro_steps": 1}  # what the counters of these names have last
 
     def begin(self):
@@ -96,11 +99,14 @@ class Steps:
         self.forward = False
 
     def say(self):
-        """Counters are written where they change: what they have counts for all following steps."""
-        for name, value in self.sums.items():
-            if value and value != self.said.get(name):
-                self.said[name] = value
-                sample(name, value)
+        """Ends the sums of a step. Counters are written where they change: what they have counts for all following steps."""
+        if self.sums != self.last:
+            self.last = self.sums
+            for name, value in self.sums.items():
+                if value and value != self.said.get(name):
+                    self.said[name] = value
+                    sample(name, value)
+        self.sums = self.NOTHING.copy()
 
     def updated(self, optimizer):
         """An optimizer has made an update."""
@@ -108,7 +114,8 @@ class Steps:
         if anchor is not self._by_hand:  # else the mark of the program ends the step
             if self.anchored(optimizer):
                 self.say()
-            self.sums = dict.fromkeys(self.sums, 0)
+            else:
+                self.sums = self.NOTHING.copy()
         if anchor is None or anchor() is not optimizer:
             if anchor is not None and anchor() is not None:
                 return
@@ -120,7 +127,6 @@ class Steps:
         has just begun goes on."""
         by_optimizer = self.anchor is not None and self.anchor is not self._by_hand
         self.say()
-        self.sums = dict.fromkeys(self.sums, 0)
         self.anchor = self._by_hand
         if not (by_optimizer and self.open):
             self._next()
