@@ -82,10 +82,11 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
     struct gpt2_plan *plan = arg;
     struct lt_layout_blocks blocks = lt_layout_blocks(layout, layout->stage, plan->shape.layers);
     int split = layout->pp > 1 && lt_stages_split(staging->kind);
-    if (split && (layout->tp > 1 || plan->mode.recompute != LT_RECOMPUTE_NONE))
+    if (split && plan->mode.recompute != LT_RECOMPUTE_NONE)
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or leave it out",
-                          "--pipeline %s: not with %s", lt_stages_name(staging->kind),
-                          layout->tp > 1 ? "tp in --layout" : "--recompute block");
+                          "--pipeline %s: not with --recompute block: its weights pass reads what "
+                          "would be made again",
+                          lt_stages_name(staging->kind));
     if (layout->ep > 1)
         return tacho_fail(err, TACHO_EUSAGE, "choose a moe model", "%s: has no experts to divide",
                           plan->shape.name);

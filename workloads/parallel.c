@@ -172,9 +172,10 @@ static int check_schedule(const struct options *options, const struct lt_divisio
     const struct lt_staging *staging = &division->staging;
     if (division->layout.pp == 1)
         return 0;
-    if (is_apart(staging) && (options->zero == 2 || division->ordered))
+    if (is_apart(staging) && (options->zero >= 2 || division->ordered))
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or --zero 1 with ring",
-                          "--pipeline %s: not with --zero 2 or --all-reduce ordered",
+                          "--pipeline %s: not with --zero 2 or 3 or --all-reduce ordered, which "
+                          "need the gradient of a micro-batch by itself",
                           options->pipeline);
     if (staging->chunks > 1 && options->accumulate % division->layout.pp)
         return tacho_fail(err, TACHO_EUSAGE, "choose --accumulate as a multiple of the stages",
@@ -198,9 +199,6 @@ static int check_division(const struct options *options, const struct lt_divisio
     if (division->layout.ep > 1 && strcmp(options->compress, "none") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
                           "--compress: not with ep in --layout");
-    if (division->layout.pp > 1 && options->zero == 3)
-        return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
-                          "--zero 3: not with stages of a pipeline");
     if (is_apart(&division->staging) && division->layout.pp > 1 &&
         strcmp(options->compress, "none") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b or gpipe",

@@ -218,9 +218,10 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
     struct lt_context own = own_context(gpt2, context);
     int64_t begin = lt_gpt2_begin(gpt2), end = begin + lt_gpt2_chunk(&gpt2->stage);
     own.layer = 0;
-    lt_model_use(&own, 0);
-    if (lt_gpt2_embeds(gpt2))
+    if (lt_gpt2_embeds(gpt2)) {
+        lt_model_use(&own, 0);
         embed(gpt2, &own, batch);
+    }
     for (int64_t i = begin; i < end; i++) {
         own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
@@ -232,9 +233,15 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 
 /* ---- backward --------------------------------------------------------------------------------- */
 
+/* Where ranks divide the rows of the residual stream, each has the sums over its own ones. */
 static void layernorm_announce(const struct gpt2 *model, const struct lt_context *context,
                                const struct lt_layernorm *args)
 {
+    const struct lt_tensor_group *group = context->tensor;
+    if (model->stage.sequence && context->ready) {
+        group->sum(group->arg, LT_DTYPE_FP32, args->dweight, (size_t)args->c);
+        group->sum(group->arg, LT_DTYPE_FP32, args->dbias, (size_t)args->c);
+    }
     lt_model_ready(&model->model, context, args->dweight, (size_t)args->c);
     lt_model_ready(&model->model, context, args->dbias, (size_t)args->c);
 }
@@ -244,12 +251,7 @@ static void layernorm_announce(const struct gpt2 *model, const struct lt_context
 static void layernorm_backward(const struct gpt2 *model, const struct lt_context *context,
                                struct lt_layernorm args)
 {
-    const struct lt_tensor_group *group = context->tensor;
     OP(context, LAYERNORM_BACKWARD, layernorm_backward, args);
-    if (model->stage.sequence && context->ready) { /* each rank has the sums over its rows */
-        group->sum(group->arg, LT_DTYPE_FP32, args.dweight, (size_t)args.c);
-        group->sum(group->arg, LT_DTYPE_FP32, args.dbias, (size_t)args.c);
-    }
     layernorm_announce(model, context, &args);
 }
 
@@ -277,7 +279,7 @@ static void keep_stream(const struct gpt2 *model, const struct lt_matmul *next)
 {
     size_t bytes = (size_t)(next->rows * next->n) * lt_dtype_bytes(model->mode.dtype);
     if (model->stage.split)
-        memcpy((void *)(uintptr_t)next->dout, model->act.dstream, bytes);
+        memcpy((void *)(uintptr_t)next->dout, lt_gpt2_stream_gradient(model), bytes);
 }
 
 /* dstream holds the gradient of the block's output and becomes that of its input; layernorm's
@@ -329,6 +331,7 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
 static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context, int first)
 {
     struct lt_matmul head = lt_gpt2_head(gpt2);
+    lt_model_use(context, 0);
     zero(context, gpt2->act.dstream, words(gpt2, lt_gpt2_own_rows(gpt2) * gpt2->config.channels));
     head.accumulate = !first;
     if (gpt2->stage.split)

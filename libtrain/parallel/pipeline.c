@@ -260,10 +260,13 @@ static void begin_tied(struct lt_pipeline *pipeline)
 }
 
 static double forward(struct lt_pipeline *pipeline, const struct lt_context *context,
-                      const struct lt_batch *batch, int parts)
+                      struct lt_shard *shard, const struct lt_batch *batch, int parts)
 {
+    struct lt_context own = *context;
     lt_trace_begin(pipeline->trace, LT_RANGE_FORWARD, 0, 0);
-    double loss = pipeline->model->ops->forward(pipeline->model, context, batch, parts);
+    lt_shard_enter(shard, &own);
+    double loss = pipeline->model->ops->forward(pipeline->model, &own, batch, parts);
+    lt_shard_leave(shard);
     lt_trace_end(pipeline->trace);
     return loss;
 }
@@ -353,7 +356,7 @@ static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *c
     if (context->simulated)
         lt_simulate(pipeline->trace, pass.kind != LT_PASS_FORWARD, context->simulated[pass.kind]);
     if (pass.kind == LT_PASS_FORWARD)
-        loss = forward(pipeline, context, &batch, parts);
+        loss = forward(pipeline, context, shard, &batch, parts);
     else
         backward(pipeline, context, shard, pass);
     lt_trace_end(pipeline->trace);

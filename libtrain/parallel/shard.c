@@ -306,7 +306,7 @@ static void use(void *arg, int unit)
     unit = unit < shard->units.count ? unit : 0;
     if (unit == before)
         return;
-    if (!shard->learned)
+    if (!shard->learned && shard->worker)
         shard->order[shard->uses++] = unit;
     shard->at++;
     int next = following(shard);
@@ -319,10 +319,34 @@ static void use(void *arg, int unit)
         fetch(shard, next);
 }
 
+void lt_shard_enter(struct lt_shard *shard, struct lt_context *context)
+{
+    shard->at = 0;
+    if (shard->config.stage < 3)
+        return;
+    context->use = use;
+    context->use_arg = shard;
+}
+
+void lt_shard_bring(struct lt_shard *shard, int unit)
+{
+    if (shard->config.stage == 3)
+        use(shard, unit);
+}
+
+void lt_shard_leave(struct lt_shard *shard)
+{
+    if (shard->config.stage < 3)
+        return;
+    drain(shard);
+    if (shard->used >= 0)
+        have_values(shard, shard->used, 0);
+    shard->used = -1;
+}
+
 void lt_shard_begin(struct lt_shard *shard, struct lt_context *context, int first, int last)
 {
     shard->first = first;
-    shard->at = 0;
     shard->steps += first != 0;
     shard->micro_steps++;
     for (int i = 0; i < shard->units.count; i++)
@@ -331,10 +355,7 @@ void lt_shard_begin(struct lt_shard *shard, struct lt_context *context, int firs
         context->ready = ready;
         context->ready_arg = shard;
     }
-    if (shard->config.stage == 3) {
-        context->use = use;
-        context->use_arg = shard;
-    }
+    lt_shard_enter(shard, context);
 }
 
 /* Backward may touch gradients of unit 0 from its start on, and announces them last. */
@@ -345,12 +366,9 @@ void lt_shard_turn(struct lt_shard *shard)
 
 void lt_shard_end(struct lt_shard *shard)
 {
-    drain(shard);
     if (shard->config.stage < 3)
-        return;
-    if (shard->used >= 0)
-        have_values(shard, shard->used, 0);
-    shard->used = -1;
+        drain(shard);
+    lt_shard_leave(shard);
     shard->learned = 1;
 }
 

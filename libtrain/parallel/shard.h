@@ -16,7 +16,8 @@
  *   gradients: S (N - 1) / N by a reduce-scatter of each unit as soon as backward has finished it;
  *   stage 1 once a step, stages 2 and 3 for each micro-batch;
  *   parameters: S (N - 1) / N by an all-gather of each unit; stages 1 and 2 once a step, after the
- *   update; stage 3 twice a micro-batch, before forward and before backward use the unit.
+ *   update; stage 3 twice a micro-batch, before forward and before backward use the unit. The first
+ *   stage of a pipeline uses unit 0 in forward only, and once a step for the tied embedding.
  * In order of uses, which the first micro-batch shows, a unit is gathered while the one before it
  * is in use.
  *
@@ -42,6 +43,9 @@ struct lt_shard_config {
     int stage;               /* 1 to 3 */
     enum lt_all_reduce kind; /* RING or ORDERED */
     int overlap;             /* a thread communicates during backward */
+    /* Of a stage of a pipeline: each pass brings the units that it uses; hands_on: the first stage,
+     * which also hands unit 0 on after the update (pipeline.h). */
+    int piped, hands_on;
     /* What gradients travel as, from step number `coded_after` on (counted from 0). What a codec
      * loses is kept in an array of the gradient's size and added to the next one. */
     struct lt_codec codec;
@@ -98,6 +102,12 @@ void lt_shard_begin(struct lt_shard *shard, struct lt_context *context, int firs
 void lt_shard_turn(struct lt_shard *shard);
 /* After its backward pass: waits until its units are reduced. */
 void lt_shard_end(struct lt_shard *shard);
+
+/* Stage 3, for what uses parameters outside of these: sets use; brings one unit; lets go of the
+ * last one. */
+void lt_shard_enter(struct lt_shard *shard, struct lt_context *context);
+void lt_shard_bring(struct lt_shard *shard, int unit);
+void lt_shard_leave(struct lt_shard *shard);
 
 /* Adds the squares of this rank's share of the gradient. */
 void lt_shard_squares(const struct lt_shard *shard, const struct lt_context *context,

@@ -35,6 +35,21 @@ static uint64_t coded_of(const struct lt_shard_config *config, uint64_t reduces,
     return reduces / steps * (steps - config->coded_after);
 }
 
+/* All-gathers of a unit. A single unit stays from forward to backward, unless passes of a pipeline
+ * come in between; backward of unit 0 reads no embedding. */
+static uint64_t gathers_of(const struct lt_shard_config *config, const struct lt_units *units,
+                           int index, uint64_t steps, uint64_t micro_steps)
+{
+    int alone = units->count == 1;
+    if (config->stage < 3)
+        return steps;
+    if (!config->piped)
+        return micro_steps * (alone ? 1 : 2);
+    if (config->hands_on && index == 0)
+        return micro_steps * (alone ? 2 : 1) + steps;
+    return micro_steps * 2;
+}
+
 /* A reduce-scatter sends all but the own chunk, an all-gather all but that of the next rank. */
 struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
                                       const struct lt_parameters *parameters, int rank, int ranks,
@@ -42,7 +57,6 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
 {
     struct lt_shard_sent sent = {0};
     struct lt_units units;
-    uint64_t gathers = steps;
     uint64_t reduces = lt_shard_sums(config) ? micro_steps : steps;
     uint64_t coded = coded_of(config, reduces, steps);
     if (ranks < 2)
@@ -50,11 +64,10 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
     if (lt_units_create(&units, parameters,
                         (struct lt_unit_ranks){rank, ranks, config->owner, config->owners}))
         goto out;
-    if (config->stage == 3) /* a single unit stays from forward to backward */
-        gathers = micro_steps * (units.count > 1 ? 2 : 1);
     for (int i = 0; i < units.count; i++) {
         const struct lt_unit *unit = &units.unit[i];
-        uint64_t messages = (uint64_t)unit->ranks - 1;
+        uint64_t messages = (uint64_t)unit->ranks - 1,
+                 gathers = gathers_of(config, &units, i, steps, micro_steps);
         if (unit->all.count == 0 || messages == 0)
             continue;
         struct lt_group_sent one = {0};

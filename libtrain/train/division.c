@@ -36,6 +36,13 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     return 0;
 }
 
+/* Is this the first stage of a pipeline whose last one uses its word embedding, too? */
+static int hands_on(const struct lt_layout *layout, const struct lt_model *model)
+{
+    size_t floats;
+    return layout->pp > 1 && layout->stage == 0 && model->ops->stage->tied(model, &floats) != NULL;
+}
+
 /* The ranks that divide layers or experts. */
 static int open_dividers(struct lt_division *division, size_t boundary, struct lt_trace *trace)
 {
@@ -118,6 +125,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->contexts = lt_layout_contexts(&config->layout, world, &out->context_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
+    out->config.shard.piped = config->layout.pp > 1;
+    out->config.shard.hands_on = hands_on(&config->layout, model);
     out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
     out->config.shard.owner_communicators = 4 * (uint64_t)(1 + config->layout.expert);
     if (open_dividers(out, boundary_of(out), trace) ||
@@ -315,8 +324,13 @@ void lt_division_update(struct lt_division *division, struct lt_optimizer *optim
     const struct lt_piece *piece = lt_shard_pieces(division->shard, &pieces);
     lt_optimizer_update_pieces(optimizer, context, piece, pieces, made, rate, scale);
     lt_shard_updated(division->shard);
-    if (division->pipeline)
-        lt_pipeline_updated(division->pipeline);
+    if (!division->pipeline)
+        return;
+    if (division->config.shard.hands_on)
+        lt_shard_bring(division->shard, 0);
+    lt_pipeline_updated(division->pipeline);
+    if (division->config.shard.hands_on)
+        lt_shard_leave(division->shard);
 }
 
 void lt_division_whole(const struct lt_division *division, int whole)

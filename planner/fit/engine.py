@@ -34,7 +34,8 @@ def strategies():
             out[ranks] += [{"tp": parts, **rest}, {"tp": parts, "sp": 1, **rest}, {"cp": parts, **rest}, {"cp": parts, "zero": 2, **rest}]
             out[ranks] += [{"pp": parts, "schedule": schedule, "micro": 2 * parts, **rest} for schedule in ("gpipe", "1f1b", "zb-h1")]
             out[ranks] += [{"pp": parts, "vpp": 2, "micro": micro, **rest} for micro in (parts, 2 * parts)]
-    out[4] += [{"tp": 2, "pp": 2, "micro": 4}, {"tp": 2, "pp": 2, "sp": 1, "micro": 4}, {"dp": 2, "pp": 2, "zero": 2, "micro": 2}]
+    out[4] += [{"tp": 2, "pp": 2, "micro": 4}, {"tp": 2, "pp": 2, "sp": 1, "micro": 4}, {"dp": 2, "pp": 2, "zero": 2, "micro": 2},
+               {"dp": 2, "pp": 2, "zero": 3, "micro": 2}, {"tp": 2, "pp": 2, "schedule": "zb-h1", "micro": 4}]
     return {ranks: [{**WHOLE, **members} for members in rows] for ranks, rows in out.items()}
 
 

@@ -66,7 +66,8 @@ refused() { # WORDS RANKS ARGUMENTS
     mpirun -np "$2" --oversubscribe "${train[@]}" "${@:3}" > out 2> err
     grep -q "$1" err && grep -q '^hint: ' err || wrong "${*:3}: $(cat err)"
 }
-refused 'not with --zero 2 or --all-reduce ordered' 2 --layout pp2 --pipeline zb-h1 --all-reduce ordered
+refused 'not with --zero 2 or 3 or --all-reduce ordered' 2 --layout pp2 --pipeline zb-h1 --all-reduce ordered
+refused 'not with --zero 2 or 3' 2 --layout pp2 --pipeline interleaved --zero 3
 refused 'compress: not with --pipeline zb-h1' 2 --layout pp2 --pipeline zb-h1 --compress int8
 refused 'compress: not with --pipeline interleaved' 2 --layout pp2 --pipeline interleaved --chunks 2 --accumulate 2 --layers 4 --compress int8
 refused '2 stages do not divide 3 micro-batches' 2 --layout pp2 --pipeline interleaved --accumulate 3

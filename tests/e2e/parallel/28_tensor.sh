@@ -15,7 +15,7 @@ train=("$TRAIN" gpt2-tiny --layers 4 --channels 48 --heads 4 --vocab 259 --data 
 # near A B: the parameters of two checkpoints, tensor by tensor
 near() { python3 "$SRC/tests/e2e/parallel/weights_near.py" "$1" "$2" 1e-6; }
 
-# sent TP PP MICRO-BATCHES STEPS SEQUENCE: "BYTES MESSAGES" of every rank by the formula. A sum around a ring of n elements: all chunks but
+# sent TP PP MICRO-BATCHES STEPS SEQUENCE: "BYTES MESSAGES" of every rank by the formula, which is that of every schedule. A sum around a ring of n elements: all chunks but
 # the own and all but the next one's; with divided rows these are two calls, and the layernorms' gradients are summed once a step; the
 # gather of the loss: 3 floats a token to the next rank, tp - 1 times.
 sent() {
@@ -31,17 +31,18 @@ sent() {
 }
 
 "${train[@]}" --accumulate 2 --checkpoint one > out || wrong "one rank"
-for case in "tp2 2 2" "tp2.pp2 4 2" "dp2.tp2 4 1" "tp2.pp2 4 2 --sequence-parallel"; do
-    read -r layout ranks micro sequence <<< "$case"
-    counted "$ranks" --layout "$layout" --accumulate "$micro" $sequence --checkpoint many
-    near one many || wrong "$layout: other weights than one rank's"
-    ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout: counted, by formula: $(grep formula out)"
+for case in "tp2 2 2" "tp2.pp2 4 2" "dp2.tp2 4 1" "tp2.pp2 4 2 --sequence-parallel" \
+    "tp2.pp2 4 2 --pipeline zb-h1" "tp2.pp2 4 2 --pipeline zb-h1 --sequence-parallel" "tp2.pp2 4 2 --zero 3"; do
+    read -r layout ranks micro options <<< "$case"
+    counted "$ranks" --layout "$layout" --accumulate "$micro" $options --checkpoint many
+    near one many || wrong "$layout $options: other weights than one rank's"
+    ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout $options: counted, by formula: $(grep formula out)"
 done
-for case in "2 2 2 0" "4 1 1 1"; do
-    read -r tp pp micro sequence <<< "$case"
-    counted $((tp * pp)) --layout "tp$tp.pp$pp" --accumulate "$micro" --steps 2 $([ "$sequence" = 0 ] || echo --sequence-parallel)
+for case in "2 2 2 0 1f1b" "4 1 1 1 1f1b" "2 2 3 0 zb-h1" "2 2 3 1 zb-h1"; do
+    read -r tp pp micro sequence schedule <<< "$case"
+    counted $((tp * pp)) --layout "tp$tp.pp$pp" --accumulate "$micro" --steps 2 --pipeline "$schedule" $([ "$sequence" = 0 ] || echo --sequence-parallel)
     cat $(seq -f 'sent.%g' 0 $((tp * pp - 1))) > counts
-    sent "$tp" "$pp" "$micro" 2 "$sequence" | diff counts - > d || wrong "tp$tp.pp$pp: counted, by formula: $(cat d)"
+    sent "$tp" "$pp" "$micro" 2 "$sequence" | diff counts - > d || wrong "tp$tp.pp$pp, $schedule: counted, by formula: $(cat d)"
 done
 
 # ---- a run of one layout is continued by another, and evaluated by all ranks alike
@@ -56,7 +57,10 @@ near rest many || wrong "tp2 with zero 3 continues otherwise than one rank"
 # ---- what is held: activations of half of the heads and of the MLP
 large=("$TRAIN" gpt2-tiny --layers 4 --channels 128 --heads 4 --data "$SRC/LICENSE" --seq 64 --batch 4 --steps 1 --workers 0 --layout tp2)
 mpirun -np 2 --oversubscribe "${large[@]}" --sequence-parallel > out 2> err || wrong "large: $(cat err)"
-awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "memory: $(grep memory out)"
+fits() { awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "memory: $(grep memory out)"; }
+fits
+mpirun -np 4 --oversubscribe "${large[@]}" --layout tp2.pp2 --accumulate 4 --pipeline zb-h1 --sequence-parallel > out 2> err || wrong "large, zb-h1: $(cat err)"
+fits
 
 refused() { # WORDS RANKS ARGUMENTS
     mpirun -np "$2" --oversubscribe "${train[@]}" "${@:3}" > out 2> err

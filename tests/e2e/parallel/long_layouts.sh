@@ -24,10 +24,8 @@ for i in range(int(sys.argv[2])):
     ranks, tp, pp, cp = layouts[i % len(layouts)]
     dp = ranks // tp // pp // cp
     layers, micro, recompute = draw.randint(max(4, pp), max(7, pp)), draw.choice([1, 2, 3, 5]), draw.choice(["none", "block"])
-    zero = draw.choice([0, 1, 2] + [3] * (pp == 1))
+    zero = draw.choice([0, 1, 2, 3])
     schedule = draw.choice(["gpipe", "1f1b"] + ["interleaved", "zb-h1"] * (pp > 1))
-    if schedule == "zb-h1" and tp > 1:
-        schedule = "interleaved"
     exact = tp * cp == 1 # sums in the order of ranks, else of parts
     if schedule == "interleaved":
         layers, micro = 2 * pp, pp * draw.choice([1, 2])
