@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libtrain/parallel/parts.h"
+#include "libtrain/parallel/pipeline.h"
 #include "workloads/recipe.h"
 
 /* The named size with what the options override. */
@@ -80,6 +81,16 @@ static size_t rows_of(const struct llama_plan *plan)
     return (size_t)(places * config->channels) * lt_dtype_bytes(plan->mode.dtype);
 }
 
+/* What a stage needs beside the model: batches of a step, what is on its way. */
+static size_t stage_buffers(const struct llama_plan *plan)
+{
+    const struct lt_llama_config *config = &plan->shape;
+    int64_t tokens = config->batch * config->seq;
+    size_t boundary = (size_t)(tokens * config->channels) * lt_dtype_bytes(plan->mode.dtype);
+    return lt_pipeline_bytes(boundary, config->in_flight, 0, (int)plan->options->accumulate,
+                             tokens);
+}
+
 /* The shape has been found possible before. */
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
                    struct lt_parameters *parameters)
@@ -92,24 +103,42 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
         *parameters = (struct lt_parameters){0};
     if (plan->shape.parts > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_spread_bytes(plan->shape.parts, rows_of(plan));
+    if (lt_llama_own(&plan->shape) < plan->shape.layers)
+        out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
 }
 
-/* The experts that a rank of this layout has. */
+/* The blocks and experts that a rank of this layout has. */
 static int divide(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
                   int in_flight, struct tacho_error *err)
 {
     struct llama_plan *plan = arg;
     struct lt_memory_plan needed;
     struct lt_parameters parameters;
-    (void)staging, (void)in_flight;
-    if (layout->pp * layout->tp * layout->cp > 1)
-        return tacho_fail(err, TACHO_EUSAGE, "use dp and ep, or a gpt2 model",
+    if (layout->tp * layout->cp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp, pp and ep, or a gpt2 model",
                           "%s: its layers and sequences cannot be divided", plan->shape.name);
-    if (!plan->shape.experts)
+    if (layout->ep > 1 && !plan->shape.experts)
         return tacho_fail(err, TACHO_EUSAGE, "choose a moe model, or give --experts",
                           "%s: has no experts to divide", plan->shape.name);
-    plan->shape.part = layout->expert;
-    plan->shape.parts = layout->ep;
+    if (layout->pp > 1 &&
+        (staging->kind == LT_STAGES_INTERLEAVED || staging->kind == LT_STAGES_ZB_H1))
+        return tacho_fail(err, TACHO_ENOTSUP, "use --pipeline 1f1b or gpipe, or a gpt2 model",
+                          "--pipeline %s: %s has neither chunks nor weights passes",
+                          lt_stages_name(staging->kind), plan->shape.name);
+    if (plan->shape.layers < layout->pp)
+        return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
+                          "%s: %lld layers do not make %d stages", plan->shape.name,
+                          (long long)plan->shape.layers, layout->pp);
+    if (layout->ep > 1) {
+        plan->shape.part = layout->expert;
+        plan->shape.parts = layout->ep;
+    }
+    if (layout->pp > 1) {
+        struct lt_layout_blocks own = lt_layout_blocks(layout, layout->stage, plan->shape.layers);
+        plan->shape.first = own.first;
+        plan->shape.own = own.count;
+        plan->shape.in_flight = in_flight;
+    }
     return lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, &needed,
                            &parameters, err);
 }
@@ -121,7 +150,7 @@ static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
     struct lt_memory_plan needed;
     struct lt_parameters parameters;
     (void)source;
-    plan->mode.budget = bytes;
+    plan->mode.budget = bytes / (uint64_t)(plan->shape.own ? plan->shape.in_flight : 1);
     return lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, &needed,
                            &parameters, err);
 }

@@ -200,7 +200,7 @@ static const struct row rows[] = {
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
              "replicas (dp), ranks that divide layers (tp), stages of a pipeline (pp), ranks that "
-             "divide sequences (cp), in any combination: dp2.tp2.pp2 for 8 ranks; or dp2.ep4, ep: "
+             "divide sequences (cp), in any combination: dp2.tp2.pp2 for 8 ranks; or dp2.ep2.pp2, ep: "
              "ranks that divide the experts of a mixture (default: replicas)"),
     TEXT_ROW(
         "context", "NAME", TEXT, context, "ulysses",

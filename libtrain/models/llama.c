@@ -93,29 +93,30 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
 {
     int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,
             kept = config->groups * (c / config->heads), e = config->experts ? config->experts : 1,
-            own = e / parts_of(config);
+            own = e / parts_of(config), blocks = lt_llama_own(config);
+    int64_t embeds = config->first == 0, answers = config->first + blocks == l;
     int parts = config->parts;
     float residual = DEVIATION / sqrtf(2.0f * (float)l);
     struct tensors at = {0};
     const struct {
         int *number;
-        int64_t repeat, rows, columns, each;
+        int64_t repeat, whole, rows, columns, each; /* whole: of the whole model */
         enum lt_weight_role role;
         float deviation;
     } rows[] = {
-        {&at.word, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.qkv, l, c + 2 * kept, c, 0, LT_WEIGHT_HIDDEN, DEVIATION},
-        {&at.projection, l, c, c, 0, LT_WEIGHT_HIDDEN, residual},
-        {&at.router, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.up, l * own, 2 * f, c, own, LT_WEIGHT_HIDDEN, DEVIATION},
-        {&at.down, l * own, c, f, own, LT_WEIGHT_HIDDEN, residual},
-        {&at.head, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.norm1, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
-        {&at.norm2, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
-        {&at.last, 1, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.word, embeds, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.qkv, blocks, l, c + 2 * kept, c, 0, LT_WEIGHT_HIDDEN, DEVIATION},
+        {&at.projection, blocks, l, c, c, 0, LT_WEIGHT_HIDDEN, residual},
+        {&at.router, blocks, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.up, blocks * own, l * e, 2 * f, c, own, LT_WEIGHT_HIDDEN, DEVIATION},
+        {&at.down, blocks * own, l * e, c, f, own, LT_WEIGHT_HIDDEN, residual},
+        {&at.head, answers, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.norm1, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.norm2, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.last, answers, 1, 1, c, 0, LT_WEIGHT_VECTOR, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].repeat)
+        if (rows[i].whole)
             *rows[i].number =
                 lt_net_parameter(net, (struct lt_net_tensor){.repeat = rows[i].repeat,
                                                              .rows = rows[i].rows,
@@ -126,7 +127,8 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
                                                              .layer = rows[i].each && e > 1,
                                                              .each = (int)rows[i].each,
                                                              .part = config->part,
-                                                             .parts = rows[i].each ? parts : 0});
+                                                             .parts = rows[i].each ? parts : 0,
+                                                             .whole = rows[i].whole});
     return at;
 }
 
@@ -178,17 +180,24 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     int rc = check(config, b, t, err);
     if (rc)
         return rc;
+    int64_t blocks = lt_llama_own(config);
     struct lt_net *net =
-        lt_net_create("llama", mode, b, t, config->vocab, (int)config->layers * OPERATIONS + 4);
+        lt_net_create("llama", mode, b, t, config->vocab, (int)blocks * OPERATIONS + 4);
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     struct tensors at = add_tensors(net, config);
-    lt_net_keep_every(net, config->layers);
-    int stream = lt_net_embedding(net, at.word);
-    for (int64_t i = 0; i < config->layers; i++)
+    if (blocks < config->layers)
+        lt_net_stage(net, config->first, config->in_flight);
+    lt_net_keep_every(net, blocks);
+    int stream = config->first == 0 ? lt_net_embedding(net, at.word)
+                                    : lt_net_receive(net, config->channels);
+    for (int64_t i = 0; i < blocks; i++)
         stream = add_block(net, config, &at, stream, i);
-    lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0,
-                                         LT_NET_NONE, 0));
+    if (config->first + blocks == config->layers)
+        lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head,
+                                             0, LT_NET_NONE, 0));
+    else
+        lt_net_hand_on(net, stream);
     return lt_net_finish(net, config->name, out, err);
 }
 

@@ -25,7 +25,17 @@ struct lt_llama_config {
     /* Ranks that divide the experts of each layer, and which of them this one is; 0: one has all.
      */
     int part, parts;
+    /* Of a stage of a pipeline: its blocks, from number `first` on, and how many micro-batches'
+     * activations are kept; own 0: it has all blocks. The first stage embeds, the last one answers.
+     */
+    int64_t first, own;
+    int in_flight;
 };
+
+static inline int64_t lt_llama_own(const struct lt_llama_config *config)
+{
+    return config->own ? config->own : config->layers;
+}
 
 /* Rows that each expert has room for, of `rows` tokens. */
 int64_t lt_llama_capacity(const struct lt_llama_config *config, int64_t rows);

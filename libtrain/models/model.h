@@ -118,13 +118,13 @@ enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT }
 /* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
  * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
  * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
- * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage.
- * A model of which ranks have parts of the experts has boundary_bytes, of a rank's own rows for all
- * experts, tied, which returns NULL, tied_changed and whole. */
+ * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage. */
 struct lt_stage_ops {
     void (*select)(struct lt_model *model, int slot, int chunk);
     size_t (*boundary_bytes)(const struct lt_model *model);
     void *(*boundary)(struct lt_model *model, enum lt_boundary which);
+    /* Of a rank that has a part of the experts: of its own rows for all of them. */
+    size_t (*handed_bytes)(const struct lt_model *model);
     /* The tensor that the first and the last stage both use: values and gradient, *count elements;
      * NULL in the other stages. The first stage has it among its parameters, and its backward adds
      * to the gradient that is there; the last one's backward does not announce it. */

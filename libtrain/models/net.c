@@ -40,29 +40,39 @@ static void run(const struct lt_context *context, int op, const struct net_node 
     own.layer = node->layer + 1;
     if (op == NET_SPREAD || op == NET_SPREAD_BACK)
         own.tensor->spread(own.tensor->arg, own.dtype, &node->args.spread, op == NET_SPREAD_BACK);
-    else
+    else if (op != NET_NONE)
         lt_op(&own, (enum lt_op_id)op, &node->args);
 }
 
+/* The loss; NULL: another stage has it. */
+static struct lt_classifier *classifier_of(const struct lt_net *net)
+{
+    struct net_node *last = &net->node[net->nodes - 1];
+    return last->forward == LT_OP_CLASSIFIER ? &last->args.classifier : NULL;
+}
+
 /* All operations in order. The last one is the classifier, which leaves the gradient of the logits
- * in their place unless this is an evaluation. Returns the mean loss. */
+ * in their place unless this is an evaluation. Returns the mean loss, or 0 without a classifier. */
 static double net_forward(struct lt_model *model, const struct lt_context *context,
                           const struct lt_batch *batch, int parts)
 {
     struct lt_net *net = (struct lt_net *)model;
     struct lt_context own = own_context(net, context);
-    struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
-    set_batch(net, batch);
-    last->scale = lt_loss_share(&own, last->rows * parts);
-    last->backward = !own.evaluation;
-    float balance = net->balance * last->scale * (float)last->rows;
+    struct lt_classifier *last = classifier_of(net);
+    int64_t rows = last ? last->rows : model->b * model->t;
+    float scale = lt_loss_share(&own, rows * parts), balance = net->balance * scale * (float)rows;
     int update = !own.evaluation;
+    set_batch(net, batch);
+    if (last) {
+        last->scale = scale;
+        last->backward = !own.evaluation;
+    }
     set(net, NET_BALANCE, &balance, sizeof balance);
     set(net, NET_EVALUATION, &own.evaluation, sizeof own.evaluation);
     set(net, NET_UPDATE, &update, sizeof update);
     for (int i = 0; i < net->nodes; i++)
         run(&own, net->node[i].forward, &net->node[i]);
-    return lt_mean_loss(last->losses, last->rows);
+    return last ? lt_mean_loss(last->losses, rows) : 0;
 }
 
 /* The gradients of parameters that a node leaves are final: each matrix is used once. */
@@ -181,7 +191,7 @@ static int net_freeze(struct lt_model *model, int64_t blocks)
 static int64_t net_correct(const struct lt_model *model, const struct lt_batch *batch)
 {
     const struct lt_net *net = (const struct lt_net *)model;
-    const struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
+    const struct lt_classifier *last = classifier_of(net);
     int64_t correct = 0;
     for (int64_t i = 0; i < last->rows; i++) {
         int64_t best = 0;
@@ -225,7 +235,7 @@ static int net_routed(const struct lt_model *model, int router, struct lt_routed
         const struct lt_route *route = &net->node[i].args.route_forward;
         if (net->node[i].forward != LT_OP_ROUTE_FORWARD || router-- > 0)
             continue;
-        *out = (struct lt_routed){.layer = net->node[i].layer,
+        *out = (struct lt_routed){.layer = (int)net->first + net->node[i].layer,
                                   .load = route->load,
                                   .experts = route->experts,
                                   .capacity = route->capacity};
@@ -256,9 +266,37 @@ static void net_destroy(struct lt_model *model)
     lt_net_destroy((struct lt_net *)model);
 }
 
-/* ---- a part of the experts ------------------------------------------------------------------- */
+/* ---- a part of the model: of its blocks, of its experts --------------------------------------- */
 
+static void part_select(struct lt_model *model, int slot, int chunk)
+{
+    struct lt_net *net = (struct lt_net *)model;
+    (void)chunk; /* a stage is one */
+    if (slot == net->slot)
+        return;
+    net->slot = slot;
+    lt_net_point(net);
+}
+
+/* The stream between the blocks, of all stages alike. */
 static size_t part_boundary_bytes(const struct lt_model *model)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    const struct net_value *stream =
+        &net->value[net->output == NET_NONE ? net->input : net->output];
+    return (size_t)(stream->rows * stream->width) * lt_dtype_bytes(net->mode.dtype);
+}
+
+/* Sums of the residual stream share one gradient from the first block to the last. */
+static void *part_boundary(struct lt_model *model, enum lt_boundary which)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    if (which == LT_BOUNDARY_GRADIENT)
+        return lt_net_gradient_at(net, net->output == NET_NONE ? net->input : net->output);
+    return lt_net_value_at(net, which == LT_BOUNDARY_INPUT ? net->input : net->output);
+}
+
+static size_t part_handed_bytes(const struct lt_model *model)
 {
     const struct lt_net *net = (const struct lt_net *)model;
     return net->handed * lt_dtype_bytes(net->mode.dtype);
@@ -276,30 +314,30 @@ static void part_tied_changed(struct lt_model *model)
     (void)model;
 }
 
-/* The layout of a rank that has all experts, and this rank's in it. */
+/* The layout of a rank that has all blocks and experts, and this rank's in it. */
 static struct lt_slice part_whole(const struct lt_model *model, struct lt_parameters *out)
 {
     const struct lt_net *net = (const struct lt_net *)model;
-    struct lt_slice slice = {.ranks = 1};
+    struct lt_slice slice = {.first = net->first, .ranks = 1, .part = net->part};
     *out = (struct lt_parameters){0};
     for (int i = 0; i < net->tensors; i++) {
         const struct lt_net_tensor *shape = &net->tensor[i].shape;
         struct lt_weight weight = lt_net_weight(shape);
-        if (shape->parts > 1) {
-            slice.each = shape->each;
-            slice.stride = (int64_t)shape->each * shape->parts;
-            slice.first = (int64_t)shape->each * shape->part;
-            weight.repeat *= shape->parts;
-            weight.each *= shape->parts;
-        }
+        int parts = shape->parts > 1 ? shape->parts : 1;
+        weight.repeat = shape->whole ? shape->whole : parts * shape->repeat;
+        weight.each *= parts;
         lt_parameters_add(out, weight, shape->role != LT_WEIGHT_VECTOR);
     }
     out->matrix = net->model.parameters.matrix;
     return slice;
 }
 
-static const struct lt_stage_ops part_ops = {.boundary_bytes = part_boundary_bytes,
+static const struct lt_stage_ops part_ops = {.select = part_select,
+                                             .boundary_bytes = part_boundary_bytes,
+                                             .boundary = part_boundary,
+                                             .handed_bytes = part_handed_bytes,
                                              .tied = part_tied,
+                                             .tied_gradient = part_tied,
                                              .tied_changed = part_tied_changed,
                                              .whole = part_whole};
 
@@ -316,7 +354,7 @@ struct lt_model *lt_net_model(struct lt_net *net)
             net->ops.routing = net_routing;
             net->ops.routed = net_routed;
         }
-    if (net->parts > 1)
+    if (net->parts > 1 || net->staged)
         net->ops.stage = &part_ops;
     return &net->model;
 }

@@ -59,12 +59,14 @@ static inline int64_t lt_net_every(struct lt_net_mode mode, int64_t blocks)
 /* `repeat` matrices of rows x columns (a vector: one row); their initial values are normal with
  * that deviation, or where it is 0 the constant. layer and each: as in struct lt_weight. parts: the
  * whole model has so many times `each` matrices in a layer, of which these are part number `part`;
- * 0: all. */
+ * 0: all. whole: matrices of the whole model, where a stage has some of them; 0: as many as
+ * `repeat` in all parts. */
 struct lt_net_tensor {
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
     float deviation, constant;
     int layer, each, part, parts;
+    int64_t whole;
 };
 
 /* A value whose rows are the pixels of b images of h x w, and its columns their channels. */
@@ -109,6 +111,14 @@ void lt_net_all_linear(struct lt_net *net);
 /* Before the first block of a model of `blocks` of them: how many are made again together. */
 void lt_net_keep_every(struct lt_net *net, int64_t blocks);
 
+/* Of a list that is a stage of a pipeline, before its operations: it begins with that block of the
+ * whole model, and keeps the activations of so many micro-batches, each in a place of its own. */
+void lt_net_stage(struct lt_net *net, int64_t first, int in_flight);
+/* The first operation of a stage that does not embed: what the stage before it has made, rows of
+ * that width. The last one of a stage that has no classifier: what the next one gets. */
+int lt_net_receive(struct lt_net *net, int64_t width);
+void lt_net_hand_on(struct lt_net *net, int in);
+
 /* From here on the next block of the list; its inner values are those that recomputation makes
  * again. `lt_net_end_block` ends it: `out` is kept. */
 void lt_net_begin_block(struct lt_net *net);
@@ -147,7 +157,7 @@ int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
 int lt_net_gather_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
 int lt_net_return_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
 int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *routes);
-/* Ends the list: the loss of these logits. */
+/* Ends a list that has the model's last layer: the loss of these logits. */
 void lt_net_classifier(struct lt_net *net, int logits);
 
 /* Ends building: places everything. 0 with the list in *out; else it is destroyed, and *err says of

@@ -24,6 +24,9 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
                            .layer = NET_NONE,
                            .every = 1,
                            .turns = NET_NONE,
+                           .in_flight = 1,
+                           .input = NET_NONE,
+                           .output = NET_NONE,
                            .node = calloc((size_t)operations, sizeof *net->node),
                            .value = calloc((size_t)operations * VALUES_A_NODE, sizeof *net->value),
                            .use = calloc((size_t)operations * USES_A_NODE, sizeof *net->use)};
@@ -143,6 +146,46 @@ void lt_net_end_block(struct lt_net *net, int out)
     net->block = net->layer = NET_NONE;
     if (net->layers % net->every == 0)
         net->value[out].block = NET_NONE;
+}
+
+/* ---- a stage of a pipeline ------------------------------------------------------------------- */
+
+void lt_net_stage(struct lt_net *net, int64_t first, int in_flight)
+{
+    net->first = first;
+    net->in_flight = in_flight;
+    net->staged = 1;
+}
+
+/* Nothing overwrites what is on its way to or from another stage. */
+static int travels(struct lt_net *net, int id)
+{
+    net->value[id].fixed = 1;
+    net->value[id].block = NET_NONE;
+    return id;
+}
+
+int lt_net_receive(struct lt_net *net, int64_t width)
+{
+    struct lt_residual none = {0};
+    net->input = travels(net, elements(net, net->model.b * net->model.t, width));
+    const struct net_use uses[] = {
+        VALUE(residual_forward.out, VALUE, net->input, NET_WRITE),
+        VALUE(residual_forward.a, GRADIENT, net->input, NET_BACK_READ),
+    };
+    NODE(net, NET_NONE, NET_NONE, residual_forward, none, uses);
+    return net->input;
+}
+
+void lt_net_hand_on(struct lt_net *net, int in)
+{
+    struct lt_residual none = {0};
+    net->output = travels(net, in);
+    const struct net_use uses[] = {
+        VALUE(residual_forward.a, VALUE, in, NET_READ),
+        VALUE(residual_forward.out, GRADIENT, in, NET_BACK_WRITE),
+    };
+    NODE(net, NET_NONE, NET_NONE, residual_forward, none, uses);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

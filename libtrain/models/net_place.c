@@ -264,13 +264,24 @@ void lt_net_measure(struct lt_net *net, struct lt_memory_plan *out,
         (sizeof(float) + (net->mode.dtype == LT_DTYPE_FP32 ? 0 : element)) * count +
         sizeof(float) * net->states;
     out->tag[LT_MEMORY_GRADIENTS] = sizeof(float) * count;
-    out->tag[LT_MEMORY_ACTIVATIONS] = sizeof(float) * net->floats;
+    out->tag[LT_MEMORY_ACTIVATIONS] = sizeof(float) * net->floats * (size_t)net->in_flight;
     out->tag[LT_MEMORY_WORKSPACE] = sizeof(float) * net->scratch;
     *parameters = net->model.parameters;
     lt_net_destroy(net);
 }
 
 /* ---- pointers -------------------------------------------------------------------------------- */
+
+float *lt_net_value_at(const struct lt_net *net, int id)
+{
+    return net->activation_arena.base + (size_t)net->slot * net->floats + net->value[id].at;
+}
+
+float *lt_net_gradient_at(const struct lt_net *net, int id)
+{
+    return net->activation_arena.base + (size_t)net->slot * net->floats +
+           net->value[gradient_of(net, id)].slope;
+}
 
 /* What the member of a use points to; NULL: to nothing, or to what a batch brings. */
 static void *target_of(const struct lt_net *net, const struct net_use *use)
@@ -279,9 +290,9 @@ static void *target_of(const struct lt_net *net, const struct net_use *use)
     size_t element = net->tensor[use->id < net->tensors ? use->id : 0].first + (size_t)use->element;
     switch (use->what) {
     case NET_VALUE:
-        return net->activation_arena.base + net->value[use->id].at;
+        return lt_net_value_at(net, use->id);
     case NET_GRADIENT:
-        return net->activation_arena.base + net->value[gradient_of(net, use->id)].slope;
+        return lt_net_gradient_at(net, use->id);
     case NET_WEIGHT:
         return parameters->shadow ? (void *)(parameters->shadow + element)
                                   : (void *)(parameters->value + element);
@@ -298,7 +309,7 @@ static void *target_of(const struct lt_net *net, const struct net_use *use)
     }
 }
 
-static void point(struct lt_net *net)
+void lt_net_point(struct lt_net *net)
 {
     for (int i = 0; i < net->nodes; i++)
         EACH_USE(net, &net->node[i], use)
@@ -317,10 +328,11 @@ static int arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t floats)
     return floats ? lt_arena_create(arena, tag, &whole, 1) : 0;
 }
 
-/* Normal values, each that of the whole model. */
-static void fill(float *values, const struct lt_net_tensor *shape, uint64_t key)
+/* Normal values, each that of the whole model. Of a stage: of its blocks from `first` on. */
+static void fill(float *values, const struct lt_net_tensor *shape, int64_t first, uint64_t key)
 {
-    int64_t size = shape->rows * shape->columns, run = shape->repeat, parts = 1, part = 0;
+    int64_t size = shape->rows * shape->columns, run = shape->repeat, parts = 1, part = 0,
+            each = shape->each > 1 ? shape->each : 1, before = shape->whole > 1 ? first * each : 0;
     if (shape->parts > 1) {
         run = shape->each;
         parts = shape->parts;
@@ -328,7 +340,7 @@ static void fill(float *values, const struct lt_net_tensor *shape, uint64_t key)
     }
     for (int64_t i = 0; i < shape->repeat; i += run)
         lt_random_fill_from(values + i * size, run * size, shape->deviation, key,
-                            (i * parts + run * part) * size);
+                            ((before + i) * parts + run * part) * size);
 }
 
 /* Initial values of all tensors, each from its own stream of random numbers. */
@@ -339,16 +351,18 @@ static void initialise(struct lt_net *net, uint64_t seed)
         int64_t count = shape->repeat * shape->rows * shape->columns;
         float *values = net->model.parameters.value + net->tensor[i].first;
         if (shape->deviation > 0)
-            fill(values, shape, lt_random_bits(seed, (uint64_t)i));
+            fill(values, shape, net->first, lt_random_bits(seed, (uint64_t)i));
         for (int64_t j = 0; shape->deviation <= 0 && j < count; j++)
             values[j] = shape->constant;
     }
     for (int i = 0; i < net->uses; i++) /* running means are 0 at first, variances 1 */
         for (int64_t j = 0; net->use[i].what == NET_STATE && j < net->use[i].count; j++)
             net->state_arena.base[net->use[i].element + j] = (float)net->use[i].id;
-    if (net->turns != NET_NONE)
-        lt_rope_turns(net->activation_arena.base + net->value[net->turns].at, net->model.t,
-                      net->value[net->turns].width, net->base);
+    for (net->slot = net->in_flight - 1; net->slot >= 0; net->slot--)
+        if (net->turns != NET_NONE)
+            lt_rope_turns(lt_net_value_at(net, net->turns), net->model.t,
+                          net->value[net->turns].width, net->base);
+    net->slot = 0;
 }
 
 int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SHAPE_CAP])
@@ -358,7 +372,8 @@ int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SH
     int rc = arena(&net->value_arena, LT_MEMORY_PARAMETERS, parameters->count);
     rc = rc ? rc : arena(&net->shadow_arena, LT_MEMORY_PARAMETERS, half);
     rc = rc ? rc : arena(&net->grad_arena, LT_MEMORY_GRADIENTS, parameters->count);
-    rc = rc ? rc : arena(&net->activation_arena, LT_MEMORY_ACTIVATIONS, net->floats);
+    rc = rc ? rc : arena(&net->activation_arena, LT_MEMORY_ACTIVATIONS,
+                         net->floats * (size_t)net->in_flight);
     rc = rc ? rc : arena(&net->workspace_arena, LT_MEMORY_WORKSPACE, net->scratch);
     rc = rc ? rc : arena(&net->state_arena, LT_MEMORY_PARAMETERS, net->states);
     if (rc)
@@ -373,6 +388,6 @@ int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SH
         net->model.shape[i] = shape[i];
     initialise(net, seed);
     lt_parameters_refresh(parameters);
-    point(net);
+    lt_net_point(net);
     return 0;
 }

@@ -50,7 +50,7 @@ struct net_use {
 struct net_value {
     int64_t rows, width;
     int floats;   /* elements are floats in every dtype */
-    int fixed;    /* filled once, needed all the time */
+    int fixed;    /* needed all the time */
     int block;    /* NET_NONE: kept in any case */
     int gradient; /* the value whose gradient it shares, itself if none; NET_NONE: it has none */
     int in_place; /* its gradient overwrites it */
@@ -58,7 +58,7 @@ struct net_value {
 };
 
 struct net_node {
-    int forward, backward; /* enum lt_op_id; NET_NONE, NET_SPREAD, NET_SPREAD_BACK */
+    int forward, backward; /* enum lt_op_id; NET_NONE: nothing, NET_SPREAD, NET_SPREAD_BACK */
     int block, again;      /* again: made again in backward */
     int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
@@ -88,7 +88,11 @@ struct lt_net {
     int turns, losses, logits; /* values; NET_NONE */
     double base;               /* of the turns */
     float balance;             /* factor of the loss of a mixture's balance */
-    size_t floats, scratch;    /* of activations, of the workspace */
+    size_t floats, scratch;    /* of a micro-batch's activations, of the workspace */
+    int64_t first;             /* the model's block with which this stage begins */
+    int staged, in_flight;     /* it is a stage; micro-batches */
+    int slot;                  /* the micro-batch that the arguments point to */
+    int input, output;         /* values that come from a stage, or go to one; NET_NONE */
     size_t states;             /* floats of the model's state */
     int part, parts;           /* of the experts, that this rank has; parts 0: all */
     size_t handed;             /* elements of a rank's own rows for all experts */
@@ -113,6 +117,12 @@ static inline struct lt_weight lt_net_weight(const struct lt_net_tensor *tensor)
                               .layer = tensor->layer,
                               .each = tensor->each};
 }
+
+/* Lets all arguments point to what belongs to the selected micro-batch (net_place.c). */
+void lt_net_point(struct lt_net *net);
+/* Where a value lies, and the gradient of one. */
+float *lt_net_value_at(const struct lt_net *net, int id);
+float *lt_net_gradient_at(const struct lt_net *net, int id);
 
 /* Places everything for the blocks in net->remade (net_place.c). 0 or TACHO_ENOMEM. */
 int lt_net_place(struct lt_net *net);

@@ -46,17 +46,19 @@ int lt_context_find(const char *name)
     return -1;
 }
 
-/* What divides experts goes beside replicas only. */
+/* What divides experts goes beside replicas and stages only. */
 static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
 {
-    const struct {
-        const char *name;
-        int factor;
-    } factors[] = {{"cp", layout->cp}, {"pp", layout->pp}, {"tp", layout->tp}};
-    for (size_t i = 0; layout->ep > 1 && i < sizeof factors / sizeof *factors; i++)
-        if (factors[i].factor > 1)
-            return tacho_fail(err, TACHO_EUSAGE, "use dp beside ep", "--layout %s: not ep with %s",
-                              text, factors[i].name);
+    if (layout->ep > 1 && layout->cp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp and pp beside ep",
+                          "--layout %s: not ep with cp: the room of experts and the loss of their "
+                          "balance are of all rows of a micro-batch, no rank would have them",
+                          text);
+    if (layout->ep > 1 && layout->tp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp and pp beside ep",
+                          "--layout %s: not ep with tp: attention and vocabulary of a mixture "
+                          "cannot be divided",
+                          text);
     return 0;
 }
 
@@ -86,8 +88,8 @@ int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks
         return rc;
     int copy = rank / out->tp; /* and, from the second stage on, those of the stages before */
     out->part = rank % out->tp;
-    out->expert = copy % out->ep; /* ep or cp is 1 */
-    out->context = copy % out->cp;
+    out->expert = copy % out->ep;
+    out->context = copy / out->ep % out->cp;
     out->replica = copy / out->ep / out->cp % out->dp;
     out->stage = copy / lt_layout_copies(out);
     int64_t needed = (int64_t)out->dp * out->pp * out->tp * out->cp * out->ep;
@@ -131,10 +133,10 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis)
 {
-    *axis = (struct lt_axis){world,
-                             lt_layout_rank(layout, layout->stage, lt_layout_copy(layout), 0), 1};
+    int copy = lt_layout_copy(layout);
+    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, copy, 0), 1};
     if (layout->ep > 1) {
-        axis->first = layout->replica * layout->ep;
+        axis->first = lt_layout_rank(layout, layout->stage, copy - layout->expert, 0);
         return (struct lt_group){
             .rank = layout->expert, .ranks = layout->ep, .exchange = exchange, .arg = axis};
     }
@@ -155,7 +157,8 @@ struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct 
 struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,
                                  struct lt_axis *axis)
 {
-    *axis = (struct lt_axis){world, layout->expert, layout->ep};
+    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, layout->expert, 0),
+                             layout->ep};
     return (struct lt_group){
         .rank = layout->replica, .ranks = layout->dp, .exchange = exchange, .arg = axis};
 }

@@ -4,8 +4,9 @@
  * pipeline of pp stages, whose layers tp ranks divide and whose sequences cp ranks divide; or whose
  * experts ep ranks divide. Ranks that divide layers are neighbours, then come those that divide
  * sequences, which have the same parameters, then the replicas of a stage, then the stages:
- * rank = ((stage dp + replica) cp + context) tp + part. With ep, whose ranks have the same
- * parameters but for the experts, and samples of their own: rank = replica ep + expert.
+ * rank = ((stage dp + replica) cp + context) tp + part. With ep, beside dp and pp, whose ranks have
+ * the same parameters but for the experts, and samples of their own: rank = (stage dp + replica) ep
+ * + expert.
  */
 #ifndef LT_LAYOUT_H
 #define LT_LAYOUT_H

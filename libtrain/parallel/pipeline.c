@@ -40,6 +40,8 @@ struct lt_pipeline {
     struct lt_pipeline_sent sent;
     uint64_t steps, tied_up;        /* counted for the formula */
     int64_t pass_ns[LT_PASS_KINDS]; /* of this step */
+    void (*made)(void *arg, int micro);
+    void *made_arg;
     struct lt_pipeline_times times;
 };
 
@@ -359,6 +361,8 @@ static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *c
         loss = forward(pipeline, context, shard, &batch, parts);
     else
         backward(pipeline, context, shard, pass);
+    if (pass.kind == LT_PASS_FORWARD && pass.chunk == 0 && pipeline->made)
+        pipeline->made(pipeline->made_arg, pass.micro);
     lt_trace_end(pipeline->trace);
     pipeline->pass_ns[pass.kind] += now_ns() - start;
     return loss;
@@ -539,6 +543,12 @@ void lt_pipeline_destroy(struct lt_pipeline *pipeline)
     free(pipeline->going);
     free(pipeline->tied);
     free(pipeline);
+}
+
+void lt_pipeline_watch(struct lt_pipeline *pipeline, void (*made)(void *arg, int micro), void *arg)
+{
+    pipeline->made = made;
+    pipeline->made_arg = arg;
 }
 
 void lt_pipeline_batch(struct lt_pipeline *pipeline, int micro, const struct lt_batch *batch)

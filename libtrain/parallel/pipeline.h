@@ -41,6 +41,10 @@ size_t lt_pipeline_bytes(size_t boundary, int slots, size_t tied, int micro, int
 /* Keeps a copy of micro-batch number `micro` of the next step. */
 void lt_pipeline_batch(struct lt_pipeline *pipeline, int micro, const struct lt_batch *batch);
 
+/* Calls `made` after each forward pass of a step over chunk 0, whose micro-batch's activations are
+ * then selected. */
+void lt_pipeline_watch(struct lt_pipeline *pipeline, void (*made)(void *arg, int micro), void *arg);
+
 /* All passes of a step. parts: micro-batches of all replicas. The sum of the losses, on the last
  * stage; else 0. */
 double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *context,

@@ -47,11 +47,14 @@ static int hands_on(const struct lt_layout *layout, const struct lt_model *model
 static int open_dividers(struct lt_division *division, size_t boundary, struct lt_trace *trace)
 {
     const struct lt_layout *layout = &division->config.layout;
-    size_t scratch = lt_parts_spread_bytes(layout->ep, boundary);
+    const struct lt_model *model = division->model;
+    size_t scratch = 0;
     if (layout->tp * layout->ep == 1)
         return 0;
     if (layout->tp > 1)
         scratch = lt_parts_bytes(layout->tp, boundary);
+    else
+        scratch = lt_parts_spread_bytes(layout->ep, model->ops->stage->handed_bytes(model));
     return lt_parts_open(&division->dividers, &division->parts, scratch,
                          PARTS + (uint64_t)division->part_axis.first, trace);
 }
@@ -79,7 +82,7 @@ static size_t boundary_of(const struct lt_division *division)
 {
     const struct lt_layout *layout = &division->config.layout;
     const struct lt_model *model = division->model;
-    if (layout->tp * layout->cp * layout->ep == 1)
+    if (layout->tp * layout->cp == 1)
         return 0;
     return model->ops->stage->boundary_bytes(model) *
            (division->config.sequence ? (size_t)layout->tp : 1);
@@ -128,7 +131,9 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->config.shard.piped = config->layout.pp > 1;
     out->config.shard.hands_on = hands_on(&config->layout, model);
     out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
-    out->config.shard.owner_communicators = 4 * (uint64_t)(1 + config->layout.expert);
+    out->config.shard.owner_communicators =
+        4 * (uint64_t)(config->layout.pp * config->layout.tp +
+                       config->layout.stage * config->layout.ep + config->layout.expert);
     if (open_dividers(out, boundary_of(out), trace) ||
         open_sequence_parts(out, boundary_of(out), trace))
         return lt_no_memory(err);
@@ -364,9 +369,9 @@ static int parts_of(const struct lt_layout *layout)
 
 static int rank_of_part(const struct lt_layout *layout, int i)
 {
-    if (layout->ep > 1)
-        return i;
-    return lt_layout_rank(layout, i / layout->tp, 0, i % layout->tp);
+    int part = i % layout->tp, expert = i / layout->tp % layout->ep,
+        stage = i / layout->tp / layout->ep;
+    return lt_layout_rank(layout, stage, expert, part);
 }
 
 int lt_division_parts(const struct lt_division *division)

@@ -77,8 +77,9 @@ static int sharers(const struct run *run)
 }
 
 /* What the routers of this micro-batch have chosen, where somebody wants to know. */
-static void report_routed(const struct run *run, int micro)
+static void report_routed(void *arg, int micro)
 {
+    const struct run *run = arg;
     const struct lt_model_ops *ops = run->model->ops;
     struct lt_routed routed;
     if (!run->hooks->routed || !ops->routed)
@@ -477,6 +478,8 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
         rc = tacho_fail(err, TACHO_EUSAGE, "leave it out",
                         "%s: not where ranks divide the model or its optimizer",
                         config->centralise ? "--centralise" : "--bf16-weights");
+    if (run->division.pipeline)
+        lt_pipeline_watch(run->division.pipeline, report_routed, run);
     run->context.tensor = run->evaluation.tensor = lt_parts_hooks(&run->division.dividers);
     run->context.sequences = run->evaluation.sequences =
         lt_parts_hooks(&run->division.sequence_parts);

@@ -68,14 +68,15 @@ draw = random.Random(int(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     ranks = draw.choice([2, 4, 8])
     ep = draw.choice([e for e in (2, 4, 8) if ranks % e == 0])
-    print(ranks, f"dp{ranks // ep}.ep{ep}", draw.choice([1, 2, 3]), draw.randint(1, 3), draw.choice([8, 16]), draw.randint(1, 3),
-          f"--zero {draw.choice([0, 1, 2])} --recompute {draw.choice(['none', 'block'])}")
+    pp = draw.choice([p for p in (1, 2, 4) if ranks // ep % p == 0])
+    print(ranks, ranks // pp, f"dp{ranks // ep // pp}.ep{ep}.pp{pp}", draw.choice([1, 2, 3]), draw.randint(pp, max(3, pp)), draw.choice([8, 16]),
+          draw.randint(1, 3), f"--zero {draw.choice([0, 1, 2])} --recompute {draw.choice(['none', 'block'])} --pipeline {draw.choice(['1f1b', 'gpipe'])}")
 P
 train=("$TRAIN" moe-tiny --channels 48 --heads 4 --groups 2 --hidden 40 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --steps 20 --optimizer sgd
     --lr 0.1 --min-lr 0.1 --warmup 0)
-while read -r ranks layout micro layers experts choices options; do
+while read -r ranks streams layout micro layers experts choices options; do
     shape=(--layers "$layers" --experts "$experts" --choices "$choices")
-    "${train[@]}" "${shape[@]}" --accumulate $((micro * ranks)) --checkpoint one > alone 2>&1 || wrong "one rank: $(tail -n 2 alone)"
+    "${train[@]}" "${shape[@]}" --accumulate $((micro * streams)) --checkpoint one > alone 2>&1 || wrong "one rank: $(tail -n 2 alone)"
     timeout 300 mpirun -np "$ranks" --oversubscribe "${train[@]}" "${shape[@]}" --accumulate "$micro" --layout "$layout" $options --checkpoint many > out 2> err < /dev/null ||
         wrong "$layout $options: $(cat err)"
     python3 "$SRC/tests/e2e/parallel/weights_near.py" one many ${NEAR:-1e-6} || wrong "$layout, $micro micro-batches, ${shape[*]}, $options"
