@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference engine (docs/engine.md, Memory, ZeRO, Pipelines, Parts of layers and of sequences):
- * parameters and their 16-bit copies, gradients and moments in fp32, activations of the
- * micro-batches in flight, scratch of attention of each thread, what travels between ranks.
+ * The reference engine (docs/engine.md, Memory, ZeRO, Pipelines, Parts of layers, of sequences and
+ * of experts): parameters and their 16-bit copies, gradients and moments in fp32, activations of
+ * the micro-batches in flight, scratch of attention of each thread, what travels between ranks. A
+ * model with gates is one with the blocks of Llama, others are a GPT-2.
  */
 #include "planner/memory/engine.h"
 
@@ -15,19 +16,25 @@
 #define SCORE_ROWS 64 /* of queries that attention works on at a time */
 #define READY      5  /* batches in the loader's ring: four ahead and the one in use */
 #define TENSORS    16
+#define CAPACITY   1.25 /* room of an expert over its even share: the engine's own choice */
 
-/* Parameters of one kind: `repeat` tensors of `size` elements, one behind the other. */
+/* Parameters of one kind: `repeat` matrices of `size` elements, one behind the other, `each` of
+ * them (0: 1) in a block. expert: only the ranks that have the same experts have them. */
 struct tensor {
-    int64_t repeat, size;
+    int64_t repeat, size, each;
+    bool expert;
 };
 
 /* The part of the model that a rank has. */
 struct part {
     const struct plan_case *of;
+    bool divided;          /* its layers, sequences or experts are */
     int64_t layers, chunk; /* blocks; of those that are worked on at a time */
     bool embeds, answers;  /* the first stage does, the last one does */
     int64_t own, words;    /* channels of its heads, words of the vocabulary */
+    int64_t experts;       /* that it has; 0: a dense model */
     int64_t copies;        /* ranks with the same parameters */
+    int64_t owners;        /* of these, ranks with the same experts */
     int zero;              /* stage of ZeRO; divided models have at least 1 */
     double element;        /* bytes of an activation */
     double rounded;        /* of the rounded copy of a parameter; 0: there is none */
@@ -55,47 +62,70 @@ double plan_engine_in_flight(const struct plan_layout *layout, int64_t stage)
     return fmin(batches * chunks, 2 * (stages - (double)stage - 1) + (chunks - 1) * stages + 1);
 }
 
-static void list_tensors(struct part *part)
+static void list_gpt2(struct part *part)
 {
     int64_t layers = part->layers, width = part->of->model.width, own = part->own;
     int64_t positions = part->of->model.positions;
-    const struct tensor rows[TENSORS] = {{part->embeds, part->words * width},
-                                         {part->embeds, positions * width},
-                                         {layers, 3 * own * width},
-                                         {layers, own * width},
-                                         {layers, 4 * own * width},
-                                         {layers, 4 * own * width},
-                                         {layers, width},
-                                         {layers, width},
-                                         {layers, 3 * own},
-                                         {layers, width},
-                                         {layers, width},
-                                         {layers, width},
-                                         {layers, 4 * own},
-                                         {layers, width},
-                                         {part->answers, width},
-                                         {part->answers, width}};
+    const struct tensor rows[TENSORS] = {
+        {.repeat = part->embeds, .size = part->words * width},
+        {.repeat = part->embeds, .size = positions * width},
+        {.repeat = layers, .size = 3 * own * width},
+        {.repeat = layers, .size = own * width},
+        {.repeat = layers, .size = 4 * own * width},
+        {.repeat = layers, .size = 4 * own * width},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = 3 * own},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = 4 * own},
+        {.repeat = layers, .size = width},
+        {.repeat = part->answers, .size = width},
+        {.repeat = part->answers, .size = width}};
     memcpy(part->tensors, rows, sizeof rows);
-    for (int i = 0; i < TENSORS; i++)
-        part->parameters += rows[i].repeat * rows[i].size;
     part->copied = part->answers && !part->embeds ? part->words * width : 0;
+}
+
+/* The head is a matrix of its own. */
+static void list_llama(struct part *part)
+{
+    const struct plan_model *model = &part->of->model;
+    int64_t layers = part->layers, width = model->width, inner = model->feed_forward;
+    int64_t kept = model->kv_heads * model->head_dim, each = part->experts ? part->experts : 1;
+    bool expert = part->experts < model->experts;
+    const struct tensor rows[TENSORS] = {
+        {.repeat = part->embeds, .size = part->words * width},
+        {.repeat = layers, .size = (width + 2 * kept) * width},
+        {.repeat = layers, .size = width * width},
+        {.repeat = model->experts ? layers : 0, .size = model->experts * width},
+        {.repeat = layers * each, .size = 2 * inner * width, .each = each, .expert = expert},
+        {.repeat = layers * each, .size = inner * width, .each = each, .expert = expert},
+        {.repeat = part->answers, .size = part->words * width},
+        {.repeat = layers, .size = width},
+        {.repeat = layers, .size = width},
+        {.repeat = part->answers, .size = width}};
+    memcpy(part->tensors, rows, sizeof rows);
 }
 
 static void find_part(const struct plan_case *of, int64_t stage, struct part *out)
 {
     const struct plan_layout *layout = &of->layout;
     const struct plan_model *model = &of->model;
-    bool divided = layout->tensor * layout->pipeline * layout->context > 1;
+    int64_t parts = layout->expert ? layout->expert : 1, copies = layout->data * layout->context;
     *out = (struct part){.of = of,
+                         .divided = layout->tensor * layout->pipeline * layout->context * parts > 1,
                          .layers = plan_stage_layers(of, stage),
                          .embeds = stage == 0,
                          .answers = stage == layout->pipeline - 1,
                          .own = model->width / layout->tensor,
                          .words = (model->vocabulary + layout->tensor - 1) / layout->tensor,
-                         .copies = layout->data * layout->context,
+                         .experts = model->experts / parts,
+                         .copies = copies,
+                         .owners = copies > parts ? copies / parts : 1,
                          .zero = layout->zero,
                          .element = 4};
-    if (divided && out->zero < 1)
+    if (out->divided && out->zero < 1)
         out->zero = 1;
     if (strcmp(of->machine.type, "fp32"))
         out->element = out->rounded = 2;
@@ -107,10 +137,54 @@ static void find_part(const struct plan_case *of, int64_t stage, struct part *ou
     if (layout->sequence_parallel)
         out->rows /= (double)layout->tensor;
     out->flights = plan_engine_in_flight(layout, stage);
-    list_tensors(out);
+    if (model->gated)
+        list_llama(out);
+    else
+        list_gpt2(out);
+    for (int i = 0; i < TENSORS; i++)
+        out->parameters += out->tensors[i].repeat * out->tensors[i].size;
 }
 
 /* ---- what a rank keeps of a pass --------------------------------------------------------------- */
+
+/* Rows of all experts that a rank has room for. */
+static double slots_of(const struct part *part)
+{
+    const struct plan_model *model = &part->of->model;
+    double experts = (double)model->experts, chosen = (double)model->experts_active;
+    return experts * fmax(ceil(CAPACITY * (part->tokens * chosen) / experts), 1);
+}
+
+/* A list of operations, whose values share places: what waits in the blocks, and the larger one of
+ * what is needed at the head and at the gates of the last block. */
+static void add_list(const struct part *part, double *bytes)
+{
+    const struct plan_model *model = &part->of->model;
+    double width = (double)model->width, inner = (double)model->feed_forward, kept = 1;
+    double tokens = part->tokens, words = (double)part->words, answers = part->answers;
+    double element = part->element, layers = (double)part->layers;
+    if (part->of->layout.recompute == PLAN_RECOMPUTE_NONE)
+        kept = layers;
+    double blocks = tokens * width * (layers + 7 * kept);
+    double floats = tokens * kept * (2 + (double)model->heads) +
+                    (double)part->of->layout.sequence * (double)model->head_dim;
+    double gates = element * tokens * (width + 2 * inner);
+    if (model->experts) {
+        double slots = slots_of(part), chosen = (double)model->experts_active;
+        blocks += kept * slots * (2 * width + 3 * inner);
+        floats += kept * tokens * (2 * chosen + (double)model->experts);
+        gates = element * (tokens * width + slots * fmax(width, 2 * inner - width)) +
+                4 * tokens * chosen;
+    } else {
+        blocks += kept * tokens * 3 * inner;
+    }
+    double logits = element * answers * tokens * words;
+    double head = logits + answers * tokens * (3 * width * element + 4);
+    gates += (1 - answers) * element * tokens * width; /* on its way to the next stage */
+    bytes[PLAN_HELD_ACTIVATIONS] = part->flights * (element * blocks + 4 * floats);
+    bytes[PLAN_HELD_LOGITS] = part->flights * logits;
+    bytes[PLAN_HELD_LIVE] = part->flights * (fmax(head, gates) - logits);
+}
 
 static void add_activations(const struct part *part, double *bytes)
 {
@@ -139,22 +213,30 @@ static void add_activations(const struct part *part, double *bytes)
 /* ---- ZeRO -------------------------------------------------------------------------------------- */
 
 /* Units travel: 0 is what the model has once, i + 1 is block i. A single block is part of unit 0.
- */
-static bool is_of_unit(const struct tensor *tensor, int64_t unit)
+ * Experts that ranks divide are units of their own, of each block. */
+static bool is_of_unit(const struct tensor *tensor, int64_t unit, bool expert)
 {
+    if (expert || tensor->expert)
+        return expert && tensor->expert && unit > 0;
     return (tensor->repeat == 1 && unit == 0) || (tensor->repeat > 1 && unit > 0);
 }
 
+/* Elements of a tensor in a unit. */
+static int64_t in_unit(const struct tensor *tensor)
+{
+    return tensor->size * (tensor->each ? tensor->each : 1);
+}
+
 /* Bytes of the pages that lie inside of a unit's tensors, where elements have `element` bytes. */
-static double unit_pages(const struct part *part, int64_t unit, int64_t element)
+static double unit_pages(const struct part *part, int64_t unit, bool expert, int64_t element)
 {
     int64_t at = 0, bytes = 0, before = unit - (unit > 0);
     for (int i = 0; i < TENSORS; i++) {
         const struct tensor *tensor = &part->tensors[i];
-        int64_t first = at + before * tensor->size;
+        int64_t first = at + before * in_unit(tensor);
         int64_t from = (first * element + PAGE - 1) / PAGE * PAGE;
-        int64_t end = (first + tensor->size) * element / PAGE * PAGE;
-        if (is_of_unit(tensor, unit) && end > from)
+        int64_t end = (first + in_unit(tensor)) * element / PAGE * PAGE;
+        if (is_of_unit(tensor, unit, expert) && end > from)
             bytes += end - from;
         at += (tensor->repeat * tensor->size + LINE - 1) / LINE * LINE;
     }
@@ -168,13 +250,14 @@ struct held {
 
 static struct held held_of(const struct part *part, int64_t element)
 {
-    struct held held = {.outer = unit_pages(part, 0, element)};
+    struct held held = {.outer = unit_pages(part, 0, false, element)};
     held.all = held.outer;
-    for (int64_t i = 1; part->layers > 1 && i <= part->layers; i++) {
-        double pages = unit_pages(part, i, element);
-        held.all += pages;
-        held.block = fmax(held.block, pages);
-    }
+    for (int64_t i = 1; i <= part->layers; i++)
+        for (int expert = 0; expert < 2; expert++) {
+            double pages = unit_pages(part, i, expert, element);
+            held.all += pages;
+            held.block = fmax(held.block, pages);
+        }
     return held;
 }
 
@@ -184,28 +267,38 @@ static double let_go(struct held held, bool ahead)
     return held.all - fmin(fmax(held.outer, held.block) + ahead * held.block, held.all);
 }
 
-static double largest_unit(const struct part *part)
+/* Elements of a unit. */
+static double unit_size(const struct part *part, int64_t unit, bool expert)
 {
-    double outer = 0, block = 0;
+    int64_t size = 0;
+    for (int i = 0; i < TENSORS; i++)
+        if (is_of_unit(&part->tensors[i], unit, expert))
+            size += in_unit(&part->tensors[i]);
+    return (double)size;
+}
+
+/* Elements that a rank keeps the optimizer's state of. */
+static double own_share(const struct part *part)
+{
+    double out = 0;
     for (int i = 0; i < TENSORS; i++) {
         const struct tensor *tensor = &part->tensors[i];
-        if (is_of_unit(tensor, 0))
-            outer += (double)tensor->size;
-        if (is_of_unit(tensor, 1))
-            block += (double)tensor->size;
+        out += (double)(tensor->repeat * tensor->size) /
+               (double)(tensor->expert ? part->owners : part->copies);
     }
-    return fmax(outer, block);
+    return out;
 }
 
 static void add_shards(const struct part *part, double *bytes)
 {
-    const struct plan_layout *layout = &part->of->layout;
-    double ranks = (double)part->copies, own = (double)part->parameters / ranks;
-    bool ahead = layout->tensor * layout->pipeline * layout->context == 1;
+    double ranks = (double)part->copies, owners = (double)part->owners, own = own_share(part);
+    bool ahead = !part->divided;
     struct held held = held_of(part, 4);
-    double largest = largest_unit(part);
+    double dense = fmax(unit_size(part, 0, false), unit_size(part, 1, false));
+    double experts = unit_size(part, 1, true);
     bytes[PLAN_HELD_STATES] = 8 * own;
-    bytes[PLAN_HELD_BUFFERS] += 4 * (largest + ceil(largest / ranks));
+    bytes[PLAN_HELD_BUFFERS] +=
+        4 * (fmax(dense, experts) + fmax(ceil(dense / ranks), ceil(experts / owners)));
     if (part->zero >= 2)
         bytes[PLAN_HELD_GRADIENTS] +=
             4 * own + fmin(held.outer + (1 + ahead) * held.block, held.all) - held.all;
@@ -249,9 +342,11 @@ static void add_buffers(const struct part *part, double *bytes)
     if (layout->pipeline > 1) {
         *buffers += part->rows * width * part->element * (part->flights + 1);
         *buffers += 8 * (double)plan_micro_batches(layout) * part->tokens;
-        if (part->embeds)
+        if (part->embeds && !part->of->model.gated)
             *buffers += 4 * (double)part->of->model.vocabulary * width / ranks;
     }
+    if (layout->expert > 1) /* rows that go, and rows that come */
+        *buffers += 2 * slots_of(part) * width * part->element / (double)layout->expert;
     if (layout->tensor > 1)
         *buffers += boundary / ranks;
     if (plan_turners(part->of) > 1)
@@ -268,7 +363,10 @@ void plan_engine_memory(const struct plan_case *of, int64_t stage, double bytes[
     bytes[PLAN_HELD_WEIGHTS] = (4 + part.rounded) * parameters;
     bytes[PLAN_HELD_GRADIENTS] = 4 * parameters;
     bytes[PLAN_HELD_STATES] = 8 * (double)part.parameters;
-    add_activations(&part, bytes);
+    if (of->model.gated)
+        add_list(&part, bytes);
+    else
+        add_activations(&part, bytes);
     add_buffers(&part, bytes);
     if (part.zero > 0)
         add_shards(&part, bytes);
