@@ -139,7 +139,7 @@ static void print_adapt(const struct lt_adapt *adapt)
                adapt->done ? "the link could not be measured" : "the run ended before the choice");
         return;
     }
-    printf("adaptive: %s%s after %llu steps, by a link of %.1f us a message and %.3f GB/s; ms a "
+    printf("adaptive: %s%s after %llu steps, by a link of %.1f us a message and %.3g GB/s; ms a "
            "reduction:",
            lt_codec_name(adapt->choice[adapt->chosen].codec.kind),
            adapt->choice[adapt->chosen].codec.level ? "+zstd" : "",

@@ -7,29 +7,16 @@
 #include "libtrain/parallel/measure.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ROWS = 8, EXCHANGES = 8, REPEATS = 3, SMALL = 64, LEAST = 16384, LARGEST = 1 << 20 };
+enum { ROWS = 8, EXCHANGES = 8, REPEATS = 5, SMALL = 64, LEAST = 16384, LARGEST = 1 << 20 };
 
 static double now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double one = *(const double *)left, other = *(const double *)right;
-    return (one > other) - (one < other);
-}
-
-static double median(double *seconds, size_t count)
-{
-    qsort(seconds, count, sizeof *seconds, ascending);
-    return seconds[count / 2];
 }
 
 /* Seconds of an exchange of so many bytes with both neighbours, as the mean of several in a row:
@@ -96,7 +83,8 @@ static void reduce(const struct work *work, struct lt_group *echoes, const struc
                            work->scratch);
 }
 
-/* Seconds of the processor for one unit; *ratio: what packing left of the messages. */
+/* Seconds of the processor for one unit: the least of several, because another program may take the
+ * core in between; *ratio: what packing left of the messages. */
 static double processor_seconds(const struct work *work, const struct lt_codec *codec,
                                 double *ratio)
 {
@@ -104,14 +92,14 @@ static double processor_seconds(const struct work *work, const struct lt_codec *
     struct lt_group *group = compress->group, echoes = *group;
     struct lt_packer packer = compress->packer;
     struct lt_codec own = compress->codec;
-    double seconds[REPEATS];
+    double least = HUGE_VAL;
     echoes.exchange = echo;
     compress->group = &echoes;
     compress->codec = *codec;
     for (int i = 0; i < REPEATS; i++) {
         double start = now();
         reduce(work, &echoes, codec);
-        seconds[i] = now() - start;
+        least = fmin(least, now() - start);
     }
     *ratio = 1;
     if (compress->packer.before > packer.before)
@@ -121,7 +109,7 @@ static double processor_seconds(const struct work *work, const struct lt_codec *
     compress->packer = packer; /* its contexts are the same, its counts those of the run */
     compress->group = group;
     compress->codec = own;
-    return median(seconds, REPEATS);
+    return least;
 }
 
 /* What a rank sends in a reduction of all units. */

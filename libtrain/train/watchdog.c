@@ -26,7 +26,8 @@ struct lt_watchdog {
     int sees; /* the other ranks' processes are visible here */
     const char *checkpoint;
     int64_t saved;
-    int64_t since, looked, checked; /* of this wait; 0: it has just begun */
+    int64_t since, looked; /* of this wait; 0: it has just begun */
+    int64_t still;         /* time in which this rank looked, since it was last seen what moves */
     uint64_t seen;
     int warned;
 };
@@ -38,21 +39,41 @@ static int64_t now_ns(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Does a process run? One that has ended and is not yet buried does not. */
-static int lives(int64_t process)
+#define GONE    'Z' /* a process has ended, or has ended and is not yet buried */
+#define STOPPED 'T' /* by a signal */
+#define TRACED  't' /* by a debugger */
+
+/* What a process does, by the letters of proc(5); '?': it cannot be told. */
+static char state_of(int64_t process)
 {
     char path[64], text[512];
     if (kill((pid_t)process, 0) != 0 && errno == ESRCH)
-        return 0;
+        return GONE;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
     FILE *file = fopen(path, "r");
     if (!file)
-        return errno != ENOENT;
+        return errno == ENOENT ? GONE : '?';
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
     const char *end = strrchr(text, ')'); /* of the name */
-    return !end || end[1] == '\0' || end[2] != 'Z';
+    return !end || end[1] == '\0' ? '?' : end[2];
+}
+
+static int lives(int64_t process)
+{
+    return state_of(process) != GONE;
+}
+
+/* Is a rank held by a signal or a debugger? It goes on as soon as it is let go. */
+static int is_held(const struct lt_board *board)
+{
+    for (int i = 0; i < board->ranks; i++) {
+        char state = state_of(board->desk[i]->process);
+        if (state == STOPPED || state == TRACED)
+            return 1;
+    }
+    return 0;
 }
 
 static void hint(const struct lt_watchdog *watchdog)
@@ -121,12 +142,14 @@ static void look(struct lt_watchdog *watchdog, int64_t now)
 {
     struct lt_board *board = &watchdog->board;
     int dead = watchdog->sees ? lt_board_dead(board, lives) : -1;
+    int64_t passed = now - watchdog->looked;
+    watchdog->still += passed < 2 * LOOK_NS ? passed : LOOK_NS; /* longer: this rank was held */
     watchdog->looked = now;
     if (dead >= 0)
         end_for_dead(watchdog, dead);
-    if (now - watchdog->checked > STUCK_NS) {
-        watchdog->checked = now;
-        if (lt_board_stuck(board, &watchdog->seen))
+    if (watchdog->still > STUCK_NS) {
+        watchdog->still = 0;
+        if (lt_board_stuck(board, &watchdog->seen) && !(watchdog->sees && is_held(board)))
             end_for_calls(watchdog, "all ranks wait for one another");
     }
     if (!watchdog->warned && now - watchdog->since > LONG_NS)
@@ -146,8 +169,8 @@ static void waits(void *arg, int waiting)
     }
     int64_t now = now_ns();
     if (!watchdog->since) {
-        watchdog->since = watchdog->looked = watchdog->checked = now;
-        watchdog->seen = 0;
+        watchdog->since = watchdog->looked = now;
+        watchdog->seen = watchdog->still = 0;
         __atomic_store_n(&own->waiting, 1, __ATOMIC_RELEASE);
         lt_board_stuck(&watchdog->board, &watchdog->seen); /* what is now, to compare with */
     }

@@ -7,9 +7,19 @@ export OMP_NUM_THREADS=1
 train=("$TRAIN" gpt2-tiny --layers 4 --channels 32 --heads 4 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 3 --log-every 1 --schedule constant --warmup 0)
 mpirun -np 2 "${train[@]}" --steps 1 > out 2> err || { grep -q 'without MPI' err && { echo "train was built without MPI"; exit 77; }; wrong "first: $(cat err)"; }
 
+# rank_process MPIRUN RANK: the process of a rank that this mpirun has started
+rank_process() {
+    local child
+    for child in $(pgrep -P "$1"); do
+        if tr '\0' '\n' < "/proc/$child/environ" 2> /dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then
+            echo "$child"
+        fi
+    done
+}
+
 # killed RANKS RANK ARGUMENTS: that rank is killed between two steps, after a checkpoint at least
 killed() {
-    local ranks=$1 rank=$2 pid child victim='' start
+    local ranks=$1 rank=$2 pid victim start
     shift 2
     rm -f saved
     : > out
@@ -17,9 +27,7 @@ killed() {
     pid=$!
     wait_for grep -q '^checkpoint after' out
     sleep "0.$((RANDOM % 9))"
-    for child in $(pgrep -P $pid); do
-        tr '\0' '\n' < "/proc/$child/environ" 2> /dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$rank" && victim=$child
-    done
+    victim=$(rank_process $pid "$rank")
     [ -n "$victim" ] || { wrong "no process of rank $rank"; kill $pid; wait $pid; return; }
     start=$EPOCHREALTIME
     kill -KILL "$victim"

@@ -27,13 +27,14 @@ else
 fi
 "${train[@]}" --compress powersgd+zstd > out 2> err
 [ $? = 2 ] && grep -q 'added up on their way' err || wrong "powersgd+zstd: $(cat err)"
-# by measurement: over a link of 5 MB/s some codec is predicted to be the fastest, and is taken; what is sent to measure is said and counted
+# by measurement: over a link of 1 MB/s some codec is predicted to be the fastest, and is taken; what is sent to measure is said and counted. So slow
+# a link, on which gradients take some 95 ms, decides also where other programs take the cores for some milliseconds of each message
 if [ "$cores" -ge 2 ]; then
-    BYTE_NS=200 counted 2 --steps 8 --compress adaptive
+    BYTE_NS=1000 counted 2 --steps 8 --compress adaptive
     line=$(grep '^adaptive: .* after 3 steps' out)
     sed -n 's/^adaptive: \([a-z0-9]*\) after.* and \([0-9.]*\) GB.s; ms a reduction: \(.*\); measuring.*/\1 \2 \3/p' out | tr -d , |
         awk '{ for (i = 3; i < NF; i += 2) { t[$i] = $(i + 1); if (least == "" || $(i + 1) < least) least = $(i + 1) }
-            exit !(NF == 14 && $1 != "none" && t[$1] == least && least < t["none"] / 3 && $2 <= 0.005 && $2 > 0.001) }' || wrong "adaptive: $line"
+            exit !(NF == 14 && $1 != "none" && t[$1] == least && least < t["none"] / 3 && $2 <= 0.0011 && $2 > 0.0002) }' || wrong "adaptive: $line"
     ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "adaptive: $(grep formula out)"
     sed -n 's/.* sent \([0-9]*\) bytes in \([0-9]*\) messages.*/\1 \2/p' out | awk '{ b += $1; m += $2 } END { print b, m }' | diff - sent.0 > d || wrong "adaptive: printed, counted: $(cat d)"
     "${train[@]}" --compress adaptive > out 2> err
