@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The Llama-style model and the lists of operations it is made of: gradients, one backend against
- * the other, micro-batches, recomputation, FLOPs and bytes against closed forms, lifetimes of
- * arrays.
+ * the other, micro-batches, recomputation, stages of a pipeline, FLOPs and bytes against closed
+ * forms, lifetimes of arrays.
  */
 #include "lt_models.h"
 
@@ -107,6 +107,113 @@ static void accumulation(void **state)
     assert_near("gradient", one->parameters.grad, big->parameters.grad, (int64_t)count, 1e-4);
     lt_model_destroy(big);
     lt_model_destroy(one);
+}
+
+/* ---- stages of a pipeline -------------------------------------------------------------------- */
+
+enum { STAGES = 3, MICRO = 2 };
+
+/* An array of the whole model, and the same one of a stage. */
+struct pair {
+    const float *whole, *part;
+    size_t seen;
+};
+
+static void same_bits(void *arg, size_t from, size_t to, size_t count)
+{
+    struct pair *pair = arg;
+    assert_memory_equal(pair->part + from, pair->whole + to, count * sizeof(float));
+    pair->seen += count;
+}
+
+/* All parameters of the stages, or their gradients, are those of the whole model. */
+static void compare_stages(const struct lt_model *whole, struct lt_model **stage, int gradients)
+{
+    size_t seen = 0;
+    for (int s = 0; s < STAGES; s++) {
+        struct lt_parameters all, *own = &stage[s]->parameters;
+        struct lt_slice slice = stage[s]->ops->stage->whole(stage[s], &all);
+        struct pair pair = {whole->parameters.value, own->value, 0};
+        if (gradients)
+            pair = (struct pair){whole->parameters.grad, own->grad, 0};
+        assert_int_equal(all.count, whole->parameters.count);
+        for (int i = 0; i < own->weights; i++)
+            lt_slice_runs(&own->weight[i], &all.weight[i], own->groups[i], &slice, same_bits,
+                          &pair);
+        assert_int_equal(pair.seen, own->trainable);
+        seen += pair.seen;
+    }
+    assert_int_equal(seen, whole->parameters.trainable);
+}
+
+/* What a stage leaves goes to its neighbour. */
+static void hand_on(struct lt_model *from, enum lt_boundary left, struct lt_model *to,
+                    enum lt_boundary right)
+{
+    memcpy(to->ops->stage->boundary(to, right), from->ops->stage->boundary(from, left),
+           from->ops->stage->boundary_bytes(from));
+}
+
+/* All passes of two micro-batches that are in flight together. Returns the sum of the losses. */
+static double run_stages(struct lt_model **stage, const struct lt_context *x,
+                         const struct lt_batch *batch)
+{
+    double loss = 0;
+    for (int i = 0; i < MICRO; i++)
+        for (int s = 0; s < STAGES; s++) {
+            stage[s]->ops->stage->select(stage[s], i, 0);
+            if (s > 0)
+                hand_on(stage[s - 1], LT_BOUNDARY_OUTPUT, stage[s], LT_BOUNDARY_INPUT);
+            loss += stage[s]->ops->forward(stage[s], x, &batch[i], MICRO);
+        }
+    for (int i = 0; i < MICRO; i++)
+        for (int s = STAGES - 1; s >= 0; s--) {
+            stage[s]->ops->stage->select(stage[s], i, 0);
+            if (s < STAGES - 1)
+                hand_on(stage[s + 1], LT_BOUNDARY_GRADIENT, stage[s], LT_BOUNDARY_GRADIENT);
+            stage[s]->ops->backward(stage[s], x, &batch[i], i == 0);
+        }
+    return loss;
+}
+
+/* Four layers in three stages, dense and of a mixture: initial values, loss and gradients have the
+ * bits of the whole model. */
+static void stages_are_the_model(void **state)
+{
+    (void)state;
+    struct lt_llama_config shape = LLAMA("stages", 4, 24, 4, 2, 20, 40, 9, 2);
+    struct lt_context x = {.backend = LT_BACKEND_CPU};
+    struct lt_batch batch[MICRO];
+    for (int i = 0; i < MICRO; i++)
+        batch[i] = (struct lt_batch){.tokens = words(18, (uint64_t)i + 1, shape.vocab),
+                                     .targets = words(18, (uint64_t)i + 5, shape.vocab)};
+    for (size_t j = 0; j < 2 * MODES; j++) {
+        if (j >= MODES) {
+            shape.experts = 4;
+            shape.choices = 2;
+            shape.capacity = 1.25;
+            shape.balance = 0.01;
+        }
+        struct lt_model *whole = make(&shape, modes[j % MODES], 2, 9), *stage[STAGES];
+        double loss = 0;
+        for (int s = 0; s < STAGES; s++) {
+            struct lt_llama_config part = shape;
+            part.first = shape.layers * s / STAGES;
+            part.own = shape.layers * (s + 1) / STAGES - part.first;
+            part.in_flight = MICRO;
+            stage[s] = make(&part, modes[j % MODES], 2, 9);
+        }
+        compare_stages(whole, stage, 0);
+        for (int i = 0; i < MICRO; i++) {
+            loss += whole->ops->forward(whole, &x, &batch[i], MICRO);
+            whole->ops->backward(whole, &x, &batch[i], i == 0);
+        }
+        assert_true(run_stages(stage, &x, batch) == loss);
+        compare_stages(whole, stage, 1);
+        for (int s = 0; s < STAGES; s++)
+            lt_model_destroy(stage[s]);
+        lt_model_destroy(whole);
+    }
 }
 
 static void impossible_shapes(void **state)
@@ -278,6 +385,7 @@ int main(void)
         TEST(model_gradient),
         TEST(backends_and_modes_agree),
         TEST(accumulation),
+        TEST(stages_are_the_model),
         TEST(impossible_shapes),
         TEST(flops_are_closed_forms),
         TEST(memory_is_a_closed_form),
