@@ -29,7 +29,8 @@ void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int
     size_t groups = parts > 1 ? (size_t)parts : 1;
     size_t skip = all->repeat > 1 ? (size_t)slice->first : 0;
     size_t each = own->each > 1 ? (size_t)own->each : 1,
-           all_each = all->each > 1 ? (size_t)all->each : 1;
+           all_each = all->each > 1 ? (size_t)all->each : 1,
+           before = all_each > each ? (size_t)slice->part * each : 0;
     size_t own_group = lines.own / groups, all_group = lines.all / groups, offset = 0;
     if (lines.own < lines.all)
         offset = lines.unit * lt_share(all_group / lines.unit, slice->ranks, slice->rank);
@@ -39,7 +40,7 @@ void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int
             block = block / (size_t)slice->each * (size_t)slice->stride +
                     block % (size_t)slice->each;
         if (own->repeat != all->repeat)
-            place = (skip + block) * all_each + (size_t)slice->part * each + matrix % each;
+            place = (skip + block) * all_each + before + matrix % each;
         for (size_t line = 0; line < lines.lines; line++)
             for (size_t group = 0; group < groups; group++)
                 run(arg, own->first + (matrix * lines.lines + line) * lines.own + group * own_group,
