@@ -396,6 +396,28 @@ static void chunks(void **state)
     }
 }
 
+/* A stage that begins with block 1 has parts of the experts of its two blocks, and all of what is
+ * no expert, whichever part it has. */
+static void experts(void **state)
+{
+    (void)state;
+    struct lt_weight own = {.repeat = 4, .rows = 2, .columns = 3, .each = 2},
+                     all = {.first = 100, .repeat = 18, .rows = 2, .columns = 3, .each = 6},
+                     dense = {.repeat = 2, .rows = 2, .columns = 3},
+                     blocks = {.first = 50, .repeat = 3, .rows = 2, .columns = 3};
+    struct lt_slice slice = {.first = 1, .ranks = 1, .part = 2};
+    static const size_t matrices[] = {10, 11, 16, 17};
+    struct placed placed = {.count = 0}, beside = {.count = 0};
+    lt_slice_runs(&own, &all, 0, &slice, place, &placed);
+    lt_slice_runs(&dense, &blocks, 0, &slice, place, &beside);
+    assert_int_equal(placed.count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(placed.to[i], 100 + 6 * matrices[i]);
+    assert_int_equal(beside.count, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(beside.to[i], 50 + 6 * (i + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test_teardown(folded_positions, pool_free),
         cmocka_unit_test_teardown(slices, pool_free),
         cmocka_unit_test(chunks),
+        cmocka_unit_test(experts),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
