@@ -34,7 +34,6 @@ struct part {
     int64_t own, words;    /* channels of its heads, words of the vocabulary */
     int64_t experts;       /* that it has; 0: a dense model */
     int64_t copies;        /* ranks with the same parameters */
-    int64_t owners;        /* of these, ranks with the same experts */
     int zero;              /* stage of ZeRO; divided models have at least 1 */
     double element;        /* bytes of an activation */
     double rounded;        /* of the rounded copy of a parameter; 0: there is none */
@@ -122,7 +121,6 @@ static void find_part(const struct plan_case *of, int64_t stage, struct part *ou
                          .words = (model->vocabulary + layout->tensor - 1) / layout->tensor,
                          .experts = model->experts / parts,
                          .copies = copies,
-                         .owners = copies > parts ? copies / parts : 1,
                          .zero = layout->zero,
                          .element = 4};
     if (out->divided && out->zero < 1)
@@ -284,14 +282,15 @@ static double own_share(const struct part *part)
     for (int i = 0; i < TENSORS; i++) {
         const struct tensor *tensor = &part->tensors[i];
         out += (double)(tensor->repeat * tensor->size) /
-               (double)(tensor->expert ? part->owners : part->copies);
+               (tensor->expert ? plan_owners(&part->of->layout) : (double)part->copies);
     }
     return out;
 }
 
 static void add_shards(const struct part *part, double *bytes)
 {
-    double ranks = (double)part->copies, owners = (double)part->owners, own = own_share(part);
+    double ranks = (double)part->copies, owners = plan_owners(&part->of->layout);
+    double own = own_share(part);
     bool ahead = !part->divided;
     struct held held = held_of(part, 4);
     double dense = fmax(unit_size(part, 0, false), unit_size(part, 1, false));

@@ -90,15 +90,14 @@ static double kept(const struct plan_case *of, int64_t stage)
 static void add_states(const struct plan_case *of, int64_t stage, double *bytes)
 {
     const struct plan_layout *layout = &of->layout;
-    double parameters = plan_stage_parameters(of, stage);
-    double ranks = (double)(layout->data * layout->context);
+    double parameters = plan_stage_parameters(of, stage), share = plan_stage_share(of, stage);
     double layer = parameters / fmax((double)plan_stage_layers(of, stage), 1);
     double gradient = (double)of->machine.software.gradient_bytes;
     bytes[PLAN_HELD_WEIGHTS] = 2 * parameters;
     if (layout->zero == 3)
-        bytes[PLAN_HELD_WEIGHTS] = 2 * fmin(parameters, parameters / ranks + 2 * layer);
-    bytes[PLAN_HELD_GRADIENTS] = gradient * parameters / (layout->zero >= 2 ? ranks : 1);
-    bytes[PLAN_HELD_STATES] = 12 * parameters / (layout->zero >= 1 ? ranks : 1);
+        bytes[PLAN_HELD_WEIGHTS] = 2 * fmin(parameters, share + 2 * layer);
+    bytes[PLAN_HELD_GRADIENTS] = gradient * (layout->zero >= 2 ? share : parameters);
+    bytes[PLAN_HELD_STATES] = 12 * (layout->zero >= 1 ? share : parameters);
 }
 
 /* Probability that a plan runs out: what is needed spreads around the prediction, and a few fail

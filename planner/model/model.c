@@ -111,6 +111,28 @@ double plan_stage_parameters(const struct plan_case *of, int64_t stage)
     return out;
 }
 
+double plan_stage_experts(const struct plan_case *of, int64_t stage)
+{
+    struct plan_parameters parameters;
+    plan_parameters_of(&of->model, &parameters);
+    double held = (double)of->model.experts / fmax((double)of->layout.expert, 1);
+    return (double)plan_stage_layers(of, stage) * held * parameters.expert;
+}
+
+double plan_owners(const struct plan_layout *layout)
+{
+    double copies = (double)(layout->data * layout->context);
+    return fmax(copies / fmax((double)layout->expert, 1), 1);
+}
+
+double plan_stage_share(const struct plan_case *of, int64_t stage)
+{
+    double copies = (double)(of->layout.data * of->layout.context);
+    double experts = plan_stage_experts(of, stage);
+    return (plan_stage_parameters(of, stage) - experts) / copies +
+           experts / plan_owners(&of->layout);
+}
+
 /* The products of attention. Query, key and value are one product. */
 static int attention_products(const struct plan_model *model, double tensor,
                               struct plan_product *out)

@@ -37,6 +37,12 @@ struct plan_parameters {
 void plan_parameters_of(const struct plan_model *model, struct plan_parameters *out);
 /* Parameters of one rank of stage `stage`: layers it holds, its share of the embeddings. */
 double plan_stage_parameters(const struct plan_case *of, int64_t stage);
+/* Those of routed experts among them, of which only the ranks that have the same experts share the
+ * sums and the optimizer, and how many ranks these are. */
+double plan_stage_experts(const struct plan_case *of, int64_t stage);
+double plan_owners(const struct plan_layout *layout);
+/* What a rank of the stage keeps of its parameters where ZeRO shards them. */
+double plan_stage_share(const struct plan_case *of, int64_t stage);
 /* Layers of a stage. Layers that do not divide go to the first stages; where layers and the two
  * embeddings together divide, these count as layers (as DeepSpeed's partitioning can be told). The
  * reference engine cuts at floor(layers x stage / stages). */

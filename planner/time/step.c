@@ -200,19 +200,18 @@ static void add_stages(struct builder *builder, struct plan_time *out)
     out->part[PLAN_PART_BUBBLE] = idle;
 }
 
-/* Bytes that pass a rank for gradients and sharded weights, and how much of the time for them the
- * backward pass hides (docs/planner.md). */
-static void add_data(struct builder *builder, struct plan_time *out)
+/* Seconds for the gradients and sharded weights of so many parameters, which `ranks` share that are
+ * `apart` from each other; adds what passes a rank to *bytes. */
+static double share_seconds(const struct builder *builder, double parameters, double ranks,
+                            double apart, double *bytes)
 {
     const struct plan_case *of = builder->of;
     const struct plan_layout *layout = &of->layout;
-    double ranks = (double)(layout->data * layout->context);
+    double weights = 2 * parameters;
     if (ranks <= 1)
-        return;
-    struct plan_group group = plan_group_of(&of->machine, ranks, (double)layout->tensor);
-    double parameters = plan_stage_parameters(of, 0), weights = 2 * parameters;
+        return 0;
     double gradients = parameters * (of->machine.software.gradient_bytes > 2 ? 4 : 2);
-    double share = (ranks - 1) / ranks, batches = builder->batches;
+    double batches = builder->batches;
     /* a gather and a scatter cost half of an all-reduce each: ZeRO gathers weights once a step,
      * ZeRO-3 twice a micro-batch */
     double gathered = 0, reduced = gradients;
@@ -222,8 +221,24 @@ static void add_data(struct builder *builder, struct plan_time *out)
     }
     if (layout->zero == 3) /* frameworks scatter in 16 bits */
         reduced = 0.5 * weights * batches;
-    double seconds = plan_all_reduce(of, group, gathered + reduced);
-    out->data_bytes = 2 * share * (gathered + reduced);
+    *bytes += 2 * (ranks - 1) / ranks * (gathered + reduced);
+    return plan_all_reduce(of, plan_group_of(&of->machine, ranks, apart), gathered + reduced);
+}
+
+/* Bytes that pass a rank for gradients and sharded weights, and how much of the time for them the
+ * backward pass hides (docs/planner.md). */
+static void add_data(struct builder *builder, struct plan_time *out)
+{
+    const struct plan_case *of = builder->of;
+    const struct plan_layout *layout = &of->layout;
+    double parameters = plan_stage_parameters(of, 0), tensor = (double)layout->tensor;
+    double parts = (double)layout->expert, experts = parts > 1 ? plan_stage_experts(of, 0) : 0;
+    double seconds =
+        share_seconds(builder, parameters - experts, (double)(layout->data * layout->context),
+                      tensor, &out->data_bytes) +
+        share_seconds(builder, experts, plan_owners(layout), tensor * parts, &out->data_bytes);
+    if (out->data_bytes <= 0)
+        return;
     double hidden = 0;
     if (layout->zero == 3)
         hidden = 0.9 * builder->compute;
@@ -239,9 +254,8 @@ static void add_data(struct builder *builder, struct plan_time *out)
 static void add_update(const struct plan_case *of, struct plan_time *out)
 {
     const struct plan_layout *layout = &of->layout;
-    double parameters = plan_stage_parameters(of, 0);
-    if (layout->zero > 0)
-        parameters /= (double)(layout->data * layout->context);
+    double parameters =
+        layout->zero > 0 ? plan_stage_share(of, 0) : plan_stage_parameters(of, 0);
     if (of->machine.device.bytes_per_s > 0)
         out->part[PLAN_PART_UPDATE] =
             30 * parameters / (0.8 * of->machine.device.bytes_per_s) * plan_speed(of->speed.update);

@@ -249,6 +249,43 @@ static void test_contexts(void **state)
     assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE); /* not two parts a rank */
 }
 
+/* Ranks that divide the experts each keep their own: their states are shared by fewer ranks, and
+ * their gradients pass these only; with as many as there are replicas, none. */
+static void test_experts(void **state)
+{
+    (void)state;
+    struct plan_case at = case_of("mixtral-8x7b", "H100");
+    struct plan_parameters parameters;
+    struct plan_memory memory;
+    struct plan_time time;
+    at.layout = (struct plan_layout){.devices = 32,
+                                     .data = 32,
+                                     .tensor = 1,
+                                     .pipeline = 1,
+                                     .chunks = 1,
+                                     .context = 1,
+                                     .expert = 8,
+                                     .micro_batch = 1,
+                                     .global_batch = 32,
+                                     .sequence = 4096,
+                                     .zero = 1};
+    plan_parameters_of(&at.model, &parameters);
+    double experts = 32 * 8 * parameters.expert, whole = plan_stage_parameters(&at, 0);
+    double dense = whole - experts / 8;
+    near(plan_stage_experts(&at, 0), experts / 8, 1e-12);
+    plan_memory_stage(&at, 0, &memory);
+    near(memory.bytes[PLAN_HELD_STATES], 12 * (dense / 32 + experts / 32), 1e-9);
+    plan_time_of(&at, 0, &time);
+    near(time.data_bytes, 2 * (2 + 2) * 0.5 * (dense * 31 / 32 + experts / 8 * 3 / 4), 1e-9);
+    at.layout.data = at.layout.devices = 8;
+    at.layout.zero = 0;
+    plan_time_of(&at, 0, &time);
+    near(time.data_bytes, 2 * 2 * dense * 7 / 8, 1e-9);
+    at.layout.expert = 1;
+    plan_time_of(&at, 0, &time);
+    near(time.data_bytes, 2 * 2 * (dense + experts) * 7 / 8, 1e-9);
+}
+
 static void test_search(void **state)
 {
     (void)state;
@@ -375,7 +412,7 @@ int main(void)
         cmocka_unit_test(test_presets),        cmocka_unit_test(test_flops),
         cmocka_unit_test(test_config),         cmocka_unit_test(test_stages),
         cmocka_unit_test(test_properties),     cmocka_unit_test(test_network),
-        cmocka_unit_test(test_peak),           cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_peak),           cmocka_unit_test(test_contexts), cmocka_unit_test(test_experts),
         cmocka_unit_test(test_search),         cmocka_unit_test(test_accelerators),
         cmocka_unit_test(test_kinds_of_a_run), cmocka_unit_test(test_variation_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
