@@ -231,6 +231,17 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
     return lt_gpt2_answers(gpt2) ? answer(gpt2, &own, batch, parts) : 0;
 }
 
+/* Each unit forward and backward; unit 0 stays from the head's forward to its backward. A single
+ * block is part of unit 0. Backward of the embedding reads nothing. */
+static int gpt2_uses(const struct lt_model *model, int64_t unit)
+{
+    const struct lt_gpt2_stage *stage = &((const struct gpt2 *)model)->stage;
+    int alone = stage->layers == 1, whole = stage->embeds && stage->answers;
+    if (whole && alone)
+        return 1;
+    return stage->embeds && !whole && !alone && unit == 0 ? 1 : 2;
+}
+
 /* ---- backward --------------------------------------------------------------------------------- */
 
 /* Where ranks divide the rows of the residual stream, each has the sums over its own ones. */
@@ -482,7 +493,7 @@ static void gpt2_destroy(struct lt_model *model)
 }
 
 const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
-                                         .tells_use = 1,
+                                         .uses = gpt2_uses,
                                          .forward = gpt2_forward,
                                          .backward = gpt2_backward,
                                          .weights = gpt2_weights,

@@ -186,6 +186,7 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     struct tensors at = add_tensors(net, config);
+    lt_net_tells_use(net);
     if (blocks < config->layers)
         lt_net_stage(net, config->first, config->in_flight);
     lt_net_keep_every(net, blocks);

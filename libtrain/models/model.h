@@ -153,7 +153,9 @@ struct lt_routed {
 
 struct lt_model_ops {
     const char *name;
-    int tells_use; /* forward and backward call lt_model_use */
+    /* How often a micro-batch turns to a unit of parameters (lt_model_use), forward and backward
+     * together. NULL: forward and backward do not call lt_model_use. */
+    int (*uses)(const struct lt_model *model, int64_t unit);
     /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with
      * gradient scale 1 / (b t parts): the update is the mean over `parts` micro-batches, those of
      * other ranks included. */

@@ -34,10 +34,18 @@ static struct lt_context own_context(const struct lt_net *net, const struct lt_c
     return own;
 }
 
+/* The unit of parameters that an operation reads: backward of an embedding reads none. */
+static int64_t unit_read(const struct net_node *node, int op)
+{
+    return op == NET_NONE || op == LT_OP_EMBEDDING_BACKWARD ? NET_NONE : node->unit;
+}
+
 static void run(const struct lt_context *context, int op, const struct net_node *node)
 {
     struct lt_context own = *context;
     own.layer = node->layer + 1;
+    if (unit_read(node, op) != NET_NONE)
+        lt_model_use(&own, node->unit);
     if (op == NET_SPREAD || op == NET_SPREAD_BACK)
         own.tensor->spread(own.tensor->arg, own.dtype, &node->args.spread, op == NET_SPREAD_BACK);
     else if (op != NET_NONE)
@@ -97,17 +105,23 @@ static void show_linear(const struct lt_context *context, const struct net_node 
         context->linear(context->linear_arg, &own, &node->args.matmul_backward);
 }
 
+/* The first node of the block whose last one is node i; behind i: that is the last of none. */
+static int block_begin(const struct lt_net *net, int i)
+{
+    int block = net->node[i].block, first = i;
+    if (block == NET_NONE || (i + 1 < net->nodes && net->node[i + 1].block == block))
+        return i + 1;
+    while (first > 0 && net->node[first - 1].block == block)
+        first--;
+    return first;
+}
+
 /* Before the backward of the last node of a block: its inner values once more. */
 static void block_again(const struct lt_net *net, const struct lt_context *context, int i)
 {
     struct lt_context again = *context;
-    int block = net->node[i].block, first = i;
-    if (i + 1 < net->nodes && net->node[i + 1].block == block)
-        return;
-    while (first > 0 && net->node[first - 1].block == block)
-        first--;
     again.recompute = 1;
-    for (int j = first; j <= i; j++)
+    for (int j = block_begin(net, i); j <= i; j++)
         if (net->node[j].again)
             run(&again, net->node[j].forward, &net->node[j]);
 }
@@ -157,14 +171,77 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
     for (int i = last - 1; i >= 0; i--)
         announce(net, &own, &net->node[i]); /* they stay 0 */
     for (int i = net->nodes - 1; i >= last; i--) {
-        if (net->node[i].block != NET_NONE)
-            block_again(net, &own, i);
+        block_again(net, &own, i);
         if (net->node[i].backward == NET_NONE)
             continue;
         show_linear(&own, &net->node[i]);
         run(&own, net->node[i].backward, &net->node[i]);
         announce(net, &own, &net->node[i]);
     }
+}
+
+/* ---- units of parameters ----------------------------------------------------------------------- */
+
+/* Matrices of a tensor in a block. */
+static int64_t matrices_of(const struct lt_net_tensor *shape)
+{
+    return shape->each > 1 ? shape->each : 1;
+}
+
+/* Experts that ranks divide have units behind those of the blocks (units.h). */
+static int64_t unit_of(const struct net_use *use, const struct lt_net_tensor *shape, int64_t blocks)
+{
+    int64_t block = use->element / (shape->rows * shape->columns) / matrices_of(shape);
+    if (shape->parts > 1)
+        return 1 + blocks + block;
+    return shape->repeat == 1 ? 0 : 1 + block;
+}
+
+static void set_units(struct lt_net *net)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < net->tensors; i++) {
+        const struct lt_net_tensor *shape = &net->tensor[i].shape;
+        int64_t own = shape->repeat / matrices_of(shape);
+        if (shape->parts <= 1 && shape->repeat > 1 && own > blocks)
+            blocks = own;
+    }
+    for (int i = 0; i < net->nodes; i++)
+        EACH_USE(net, &net->node[i], use)
+    if (use->what == NET_WEIGHT || use->what == NET_PARAMETER)
+        net->node[i].unit = unit_of(use, &net->tensor[use->id].shape, blocks);
+}
+
+/* How often the list has turned to one unit, and the one that it read last. */
+struct turning {
+    int64_t unit, last;
+    int turns;
+};
+
+static void turn_to(struct turning *turning, int64_t unit)
+{
+    if (unit == NET_NONE || unit == turning->last)
+        return;
+    turning->last = unit;
+    turning->turns += unit == turning->unit;
+}
+
+/* As net_forward and net_backward go through the list; other passes of a stage come in between. */
+static int net_uses(const struct lt_model *model, int64_t unit)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    struct turning turning = {.unit = unit, .last = NET_NONE};
+    for (int i = 0; i < net->nodes; i++)
+        turn_to(&turning, unit_read(&net->node[i], net->node[i].forward));
+    if (net->staged)
+        turning.last = NET_NONE;
+    for (int i = net->nodes - 1; i >= 0; i--) {
+        for (int j = block_begin(net, i); j <= i; j++)
+            if (net->node[j].again)
+                turn_to(&turning, unit_read(&net->node[j], net->node[j].forward));
+        turn_to(&turning, unit_read(&net->node[i], net->node[i].backward));
+    }
+    return turning.turns;
 }
 
 /* Marks the matrices of which the nodes before the first learning one leave the gradient. */
@@ -346,6 +423,11 @@ void lt_net_all_linear(struct lt_net *net)
     net->model.parameters.linear = 1;
 }
 
+void lt_net_tells_use(struct lt_net *net)
+{
+    net->tells_use = 1;
+}
+
 struct lt_model *lt_net_model(struct lt_net *net)
 {
     net->ops.correct = net->model.t ? NULL : net_correct;
@@ -354,6 +436,10 @@ struct lt_model *lt_net_model(struct lt_net *net)
             net->ops.routing = net_routing;
             net->ops.routed = net_routed;
         }
+    if (net->tells_use) {
+        set_units(net);
+        net->ops.uses = net_uses;
+    }
     if (net->parts > 1 || net->staged)
         net->ops.stage = &part_ops;
     return &net->model;

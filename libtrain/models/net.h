@@ -108,6 +108,9 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor);
  * order of the layers, that they are (model.h, lt_parameters.linear). */
 void lt_net_all_linear(struct lt_net *net);
 
+/* Says of a list whose tensors that repeat are those of its blocks that it calls lt_model_use. */
+void lt_net_tells_use(struct lt_net *net);
+
 /* Before the first block of a model of `blocks` of them: how many are made again together. */
 void lt_net_keep_every(struct lt_net *net, int64_t blocks);
 

@@ -91,6 +91,7 @@ static void add_node(struct lt_net *net, int forward, int backward, union lt_arg
                               .block = net->block,
                               .layer = net->layer,
                               .first_use = net->uses,
+                              .unit = NET_NONE,
                               .args = args};
     for (int i = 0; i < count; i++)
         net->use[next_place(net, &net->uses, net->cap * USES_A_NODE)] = uses[i];

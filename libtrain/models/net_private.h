@@ -62,6 +62,7 @@ struct net_node {
     int block, again;      /* again: made again in backward */
     int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
+    int64_t unit; /* of its parameters (lt_model_use); NET_NONE: it has none, or the list does not say */
     union lt_args args;
 };
 
@@ -95,6 +96,7 @@ struct lt_net {
     int input, output;         /* values that come from a stage, or go to one; NET_NONE */
     size_t states;             /* floats of the model's state */
     int part, parts;           /* of the experts, that this rank has; parts 0: all */
+    int tells_use;             /* lt_net_tells_use */
     size_t handed;             /* elements of a rank's own rows for all experts */
     char *remade;              /* a flag a block: its inner values are made again */
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena,

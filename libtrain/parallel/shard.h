@@ -16,8 +16,9 @@
  *   gradients: S (N - 1) / N by a reduce-scatter of each unit as soon as backward has finished it;
  *   stage 1 once a step, stages 2 and 3 for each micro-batch;
  *   parameters: S (N - 1) / N by an all-gather of each unit; stages 1 and 2 once a step, after the
- *   update; stage 3 twice a micro-batch, before forward and before backward use the unit. The first
- *   stage of a pipeline uses unit 0 in forward only, and once a step for the tied embedding.
+ *   update; stage 3 as often as a micro-batch turns to the unit (lt_model_ops.uses): twice, before
+ *   forward and before backward use it, but for a few; and the first stage of a pipeline brings
+ *   unit 0 once more a step, for the tied embedding.
  * In order of uses, which the first micro-batch shows, a unit is gathered while the one before it
  * is in use.
  *
@@ -43,9 +44,10 @@ struct lt_shard_config {
     int stage;               /* 1 to 3 */
     enum lt_all_reduce kind; /* RING or ORDERED */
     int overlap;             /* a thread communicates during backward */
-    /* Of a stage of a pipeline: each pass brings the units that it uses; hands_on: the first stage,
-     * which also hands unit 0 on after the update (pipeline.h). */
-    int piped, hands_on;
+    /* Stage 3: says how often it uses a unit; hands_on: the first stage of a pipeline, which also
+     * hands unit 0 on after the update (pipeline.h). */
+    const struct lt_model *model;
+    int hands_on;
     /* What gradients travel as, from step number `coded_after` on (counted from 0). What a codec
      * loses is kept in an array of the gradient's size and added to the next one. */
     struct lt_codec codec;

@@ -35,19 +35,14 @@ static uint64_t coded_of(const struct lt_shard_config *config, uint64_t reduces,
     return reduces / steps * (steps - config->coded_after);
 }
 
-/* All-gathers of a unit. A single unit stays from forward to backward, unless passes of a pipeline
- * come in between; backward of unit 0 reads no embedding. */
-static uint64_t gathers_of(const struct lt_shard_config *config, const struct lt_units *units,
-                           int index, uint64_t steps, uint64_t micro_steps)
+/* All-gathers of a unit. */
+static uint64_t gathers_of(const struct lt_shard_config *config, int unit, uint64_t steps,
+                           uint64_t micro_steps)
 {
-    int alone = units->count == 1;
     if (config->stage < 3)
         return steps;
-    if (!config->piped)
-        return micro_steps * (alone ? 1 : 2);
-    if (config->hands_on && index == 0)
-        return micro_steps * (alone ? 2 : 1) + steps;
-    return micro_steps * 2;
+    return micro_steps * (uint64_t)config->model->ops->uses(config->model, unit) +
+           (config->hands_on && unit == 0 ? steps : 0);
 }
 
 /* A reduce-scatter sends all but the own chunk, an all-gather all but that of the next rank. */
@@ -67,7 +62,7 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
     for (int i = 0; i < units.count; i++) {
         const struct lt_unit *unit = &units.unit[i];
         uint64_t messages = (uint64_t)unit->ranks - 1,
-                 gathers = gathers_of(config, &units, i, steps, micro_steps);
+                 gathers = gathers_of(config, i, steps, micro_steps);
         if (unit->all.count == 0 || messages == 0)
             continue;
         struct lt_group_sent one = {0};

@@ -27,7 +27,7 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
                           "--zero, --layout, --all-reduce ordered: %s%s needs whole tensors",
                           lt_optimizer_name(kind->kind),
                           kind->lookahead_every > 0 ? " with --lookahead" : "");
-    if (config->shard.stage == 3 && !model->ops->tells_use)
+    if (config->shard.stage == 3 && !model->ops->uses)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
     if (lt_layout_divides(&config->layout) && !model->ops->stage)
@@ -128,7 +128,7 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->contexts = lt_layout_contexts(&config->layout, world, &out->context_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
-    out->config.shard.piped = config->layout.pp > 1;
+    out->config.shard.model = model;
     out->config.shard.hands_on = hands_on(&config->layout, model);
     out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
     out->config.shard.owner_communicators =

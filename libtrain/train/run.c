@@ -145,8 +145,8 @@ int lt_run_open_early(struct run *run, struct tacho_error *err)
     const struct lt_train_config *config = run->config;
     if (!lt_parallel_early(run->parallel))
         return 0;
-    if (!run->model->ops->tells_use)
-        return tacho_fail(err, TACHO_ENOTSUP, "choose a gpt2 model, or leave it out",
+    if (!run->model->ops->uses)
+        return tacho_fail(err, TACHO_ENOTSUP, "choose a gpt2, llama or moe model, or leave it out",
                           "--bucket-priority: %s does not say when it uses its parameters",
                           run->model->ops->name);
     if (config->clip > 0 || config->centralise || !lt_optimizer_parts(&config->optimizer) ||

@@ -15,15 +15,16 @@ train=("$TRAIN" moe-tiny --layers 2 --channels 32 --heads 4 --groups 2 --hidden 
     --steps 20 --routing routing "${sgd[@]}")
 near() { python3 "$SRC/tests/e2e/parallel/weights_near.py" "$1" "$2" 1e-6 || wrong "weights: $1 and $2"; }
 
-# sent REPLICAS PARTS STAGES MICRO-BATCHES: "BYTES MESSAGES" of every rank. Of each line of its routing (step, micro-batch, layer) a rank sends its rows for others'
+# sent REPLICAS PARTS STAGES MICRO-BATCHES ZERO: "BYTES MESSAGES" of every rank. Of each line of its routing (step, micro-batch, layer) a rank sends its rows for others'
 # experts and, later, the gradients of their results; of the other ranks' the results of their rows and the gradients of the rows; and to each of
 # them a number an expert: 5 messages a peer. Gradients and parameters go around rings of all ranks of a stage, those of experts of the ranks that have
-# the same; a stage with a single layer has its dense part in one unit with embedding or head. Between stages 2 x 16 x 32 floats travel.
+# the same; a stage with a single layer has its dense part in one unit with embedding or head. With ZeRO 3 each unit is reduced once and gathered
+# twice a micro-batch. Between stages 2 x 16 x 32 floats travel.
 sent() {
-    python3 - "$1" "$2" "$3" "$4" << 'P'
+    python3 - "$@" << 'P'
 import sys
 
-replicas, parts, stages, micro = map(int, sys.argv[1:])
+replicas, parts, stages, micro, zero = map(int, sys.argv[1:])
 peers, layers, c, e, element = replicas * parts, 2, 32, 8, 4
 ranks, own = stages * peers, e // parts
 tables = []
@@ -33,11 +34,10 @@ for rank in range(ranks):
     tables.append([[int(word) for word in line] for line in lines[1:]])
 
 
-def ring(count, index, size):
-    """Of a reduce-scatter and an all-gather: bytes and messages."""
+def ring(count, index, size, reduces, gathers):
+    """Of so many reduce-scatters and all-gathers: bytes and messages."""
     chunk = [count * (i + 1) // size - count * i // size for i in range(size)]
-    kept = chunk[index % size] + chunk[(index + 1) % size]
-    return 4 * (2 * count - kept), 2 * (size - 1)
+    return 4 * (reduces * (count - chunk[index % size]) + gathers * (count - chunk[(index + 1) % size])), (reduces + gathers) * (size - 1)
 
 
 for rank in range(ranks):
@@ -54,9 +54,9 @@ for rank in range(ranks):
     steps = tables[rank][-1][0] + 1
     dense = [outer] + blocks * [block] if blocks > 1 else [outer + block]
     for count, index, size in [(count, copy, peers) for count in dense] + blocks * [(experts, copy // parts, replicas)]:
-        bytes_, sends = ring(count, index, size)
-        total += steps * bytes_
-        messages += steps * sends
+        bytes_, sends = ring(count, index, size, *((steps * micro, 2 * steps * micro) if zero == 3 else (steps, steps)))
+        total += bytes_
+        messages += sends
     sides = (stage > 0) + (stage < stages - 1)
     total += sides * steps * micro * 2 * 16 * c * element
     messages += sides * steps * micro
@@ -66,22 +66,22 @@ P
 "${train[@]}" --accumulate 4 --checkpoint one --eval-every 10 --eval-batches 3 > out || wrong "one rank"
 grep '^evaluation' out | sed 's/  (.*//' > evaluations
 for case in "ep2 2 2 --zero 1" "dp2.ep2 4 1 --zero 2" "ep4 4 1 --recompute block" "ep2.pp2 4 2" "ep2.pp2 4 2 --pipeline gpipe --zero 2 --recompute block" \
-    "dp2.ep2.pp2 8 1"; do
+    "dp2.ep2.pp2 8 1" "dp2.ep2 4 1 --zero 3" "dp2.ep2 4 1 --zero 3 --recompute block" "dp2.pp2 4 2 --zero 3 --recompute block" "dp2.ep2.pp2 8 1 --zero 3"; do
     read -r layout ranks micro options <<< "$case"
     counted "$ranks" --layout "$layout" --accumulate "$micro" $options --checkpoint many --eval-every 10 --eval-batches 3
     near one many
     grep '^evaluation' out | sed 's/  (.*//' | diff evaluations - || wrong "$layout: other evaluations than one rank's"
     ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout: counted, by formula: $(grep formula out)"
-    grep -q '^rows of experts: rank 0 sent [1-9]' out || wrong "$layout: no rows: $(cat out)"
+    [[ $layout != *ep* ]] || grep -q '^rows of experts: rank 0 sent [1-9]' out || wrong "$layout: no rows: $(cat out)"
 done
 "${train[@]}" --accumulate 4 --steps 1 --routing one.routing > out || wrong "one rank"
-for case in "2 2 1 1" "1 4 1 1" "1 2 2 2"; do
-    read -r replicas parts stages micro <<< "$case"
+for case in "2 2 1 1 1" "1 4 1 1 1" "1 2 2 2 1" "2 2 1 1 3"; do
+    read -r replicas parts stages micro zero <<< "$case"
     peers=$((replicas * parts)) ranks=$((replicas * parts * stages))
     rm -f routing*
-    counted $ranks --layout "dp$replicas.ep$parts.pp$stages" --accumulate "$micro" --steps 10
+    counted $ranks --layout "dp$replicas.ep$parts.pp$stages" --accumulate "$micro" --zero "$zero" --steps 10
     cat $(seq -f 'sent.%g' 0 $((ranks - 1))) > counts
-    sent "$replicas" "$parts" "$stages" "$micro" | diff counts - > d || wrong "dp$replicas.ep$parts.pp$stages: counted, by the recorded choices: $(cat d)"
+    sent "$replicas" "$parts" "$stages" "$micro" "$zero" | diff counts - > d || wrong "dp$replicas.ep$parts.pp$stages, zero $zero: counted, by the recorded choices: $(cat d)"
     # the first step's choices are those of one rank: micro-batch i of it is of rank i of each stage, in rounds
     awk -v peers=$peers '$1 == 0 { for (i = 4; i <= NF; i++) printf "%s ", $i; print ($2 % peers), int($2 / peers), $3 }' one.routing | sort > expected
     for ((r = 0; r < ranks; r++)); do
@@ -118,6 +118,8 @@ for schedule in 1f1b gpipe; do
     counted 2 --layout pp2 --accumulate 4 --steps 5 --all-reduce ordered --pipeline $schedule --checkpoint many
     cmp one many || wrong "pp2, $schedule: other weights than one rank's"
 done
+counted 2 --zero 3 --accumulate 2 --steps 5 --all-reduce ordered --checkpoint many
+cmp one many || wrong "zero 3: other weights than one rank's"
 
 large=("$TRAIN" moe-tiny --layers 4 --channels 128 --hidden 352 --data "$SRC/LICENSE" --seq 64 --batch 4 --steps 1 --workers 0 --layout ep2)
 mpirun -np 2 --oversubscribe "${large[@]}" > out 2> err || wrong "large: $(cat err)"
@@ -125,6 +127,8 @@ fits() { awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END {
 fits out
 mpirun -np 4 --oversubscribe "${large[@]/ep2/ep2.pp2}" --accumulate 4 > stages 2> err || wrong "large, in stages: $(cat err)"
 fits stages
+mpirun -np 4 --oversubscribe "${large[@]/ep2/dp2.ep2}" --zero 3 > sharded 2> err || wrong "large, zero 3: $(cat err)"
+fits sharded
 "${large[@]/ep2/ep1}" > whole 2> err || wrong "large: $(cat err)"
 awk '/predicted:/ { for (i = 1; i < NF; i++) if ($i == "parameters") p[FILENAME] = $(i + 1) + 0 } END { exit !(p["out"] < 0.6 * p["whole"]) }' out whole ||
     wrong "experts are not divided: $(grep predicted: out whole)"

@@ -20,6 +20,11 @@ for options in "" "--dtype bf16 --optimizer sgd"; do
     [ "$(lines early.out | wc -l)" = 15 ] || wrong "not a line for each step and evaluation: $(cat early.out)"
 done
 
+mixture=(mpirun -np 2 "$TRAIN" moe-tiny --layers 3 --channels 32 --hidden 40 --experts 4 "${train[@]:6}" --steps 6)
+"${mixture[@]}" --checkpoint whole > whole.out 2> err || wrong "moe-tiny, whole: $(cat err)"
+"${mixture[@]}" --checkpoint early --bucket-priority 2.5 > early.out 2> err || wrong "moe-tiny, early: $(cat err)"
+cmp -s whole early || wrong "moe-tiny: other weights"
+
 # told to stop, it stops, writes, and goes on
 "${ranks[@]}" --steps 40 > long.out || wrong "long"
 : > part.out

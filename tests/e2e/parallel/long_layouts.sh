@@ -70,7 +70,7 @@ for _ in range(int(sys.argv[2])):
     ep = draw.choice([e for e in (2, 4, 8) if ranks % e == 0])
     pp = draw.choice([p for p in (1, 2, 4) if ranks // ep % p == 0])
     print(ranks, ranks // pp, f"dp{ranks // ep // pp}.ep{ep}.pp{pp}", draw.choice([1, 2, 3]), draw.randint(pp, max(3, pp)), draw.choice([8, 16]),
-          draw.randint(1, 3), f"--zero {draw.choice([0, 1, 2])} --recompute {draw.choice(['none', 'block'])} --pipeline {draw.choice(['1f1b', 'gpipe'])}")
+          draw.randint(1, 3), f"--zero {draw.choice([0, 1, 2, 3])} --recompute {draw.choice(['none', 'block'])} --pipeline {draw.choice(['1f1b', 'gpipe'])}")
 P
 train=("$TRAIN" moe-tiny --channels 48 --heads 4 --groups 2 --hidden 40 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --steps 20 --optimizer sgd
     --lr 0.1 --min-lr 0.1 --warmup 0)
