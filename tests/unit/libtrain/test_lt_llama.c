@@ -216,6 +216,55 @@ static void stages_are_the_model(void **state)
     }
 }
 
+/* ---- units of parameters --------------------------------------------------------------------- */
+
+struct turns {
+    int last, count[8];
+};
+
+static void turn(void *arg, int unit)
+{
+    struct turns *turns = arg;
+    turns->count[unit] += unit != turns->last;
+    turns->last = unit;
+}
+
+/* A micro-batch turns to each unit once forward and once backward, where the head stays in use in
+ * between; a first stage needs no embedding backward. The model says so. */
+static void uses_are_counted(void **state)
+{
+    (void)state;
+    struct lt_context x = {.backend = LT_BACKEND_CPU};
+    struct lt_batch batch = {.tokens = words(18, 1, 40), .targets = words(18, 2, 40)};
+    for (int k = 0; k < 12; k++) {
+        int again = k & 1, mixed = k & 2, stage = k / 4; /* 0: whole, else the first, the last */
+        struct lt_llama_config shape = LLAMA("uses", 4, 24, 4, 2, 20, 40, 9, 2);
+        struct lt_net_mode mode = {.recompute = again ? LT_RECOMPUTE_BLOCK : LT_RECOMPUTE_NONE};
+        struct turns turns = {.last = -1};
+        if (mixed) {
+            shape.experts = 4;
+            shape.choices = 2;
+            shape.capacity = 1.25;
+        }
+        if (stage) {
+            shape.own = 2;
+            shape.first = 2 * (stage - 1);
+            shape.in_flight = 1;
+        }
+        struct lt_model *m = make(&shape, mode, 2, 9);
+        x.use = turn;
+        x.use_arg = &turns;
+        m->ops->forward(m, &x, &batch, 1);
+        turns.last = stage ? -1 : turns.last;
+        m->ops->backward(m, &x, &batch, 1);
+        for (int unit = 0; unit <= (stage ? 2 : 4); unit++) {
+            assert_int_equal(turns.count[unit], m->ops->uses(m, unit));
+            assert_int_equal(turns.count[unit], stage == 1 && unit == 0 ? 1 : 2);
+        }
+        lt_model_destroy(m);
+    }
+}
+
 static void impossible_shapes(void **state)
 {
     (void)state;
@@ -386,6 +435,7 @@ int main(void)
         TEST(backends_and_modes_agree),
         TEST(accumulation),
         TEST(stages_are_the_model),
+        TEST(uses_are_counted),
         TEST(impossible_shapes),
         TEST(flops_are_closed_forms),
         TEST(memory_is_a_closed_form),
