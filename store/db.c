@@ -394,6 +394,9 @@ int store_db_open(const char *path, const struct store_place *place, enum store_
         code = header_read(path, db, header, err);
     if (!code)
         code = header_check(path, db, header, err);
+    if (!code && !store_sqlite_is_data(db))
+        code = tacho_fail(err, TACHO_ECORRUPT, "do not use it: no tacho has written it",
+                          "%s: damaged: it has columns that are computed when they are read", path);
     if (!code && !reads && sqlite3_db_readonly(db, "main") == 1)
         code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file",
                           "%s: no permission to write to it", path);

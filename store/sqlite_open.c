@@ -167,3 +167,17 @@ int store_sqlite_open(const struct store_place *place, int flags, const char *op
         sqlite3_extended_result_codes(*out, 1);
     return status;
 }
+
+bool store_sqlite_is_data(sqlite3 *db)
+{
+    static const char computed[] =
+        "SELECT 1 FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type='table' AND "
+        "m.sql NOT LIKE 'CREATE VIRTUAL%' AND x.hidden IN (2,3) LIMIT 1";
+    static const char *kept[] = {"json_each", "json_tree", NULL}; /* no table can be made of them */
+    sqlite3_stmt *st = NULL;
+    sqlite3_drop_modules(db, kept);
+    sqlite3_prepare_v2(db, computed, -1, &st, NULL);
+    bool any = st && sqlite3_step(st) == SQLITE_ROW;
+    sqlite3_finalize(st);
+    return !any;
+}

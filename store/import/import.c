@@ -154,7 +154,7 @@ int store_import(const struct store_import_options *options, struct store_import
                                            .slices = run->slices,
                                            .lost = run->lost,
                                            .truncated = run->truncated};
-    free(import.run.rank);
+    imp_map_free(&import.run.ranks);
     imp_files_clear(&import.files);
     return status;
 }

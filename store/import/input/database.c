@@ -42,6 +42,12 @@ static int fail(const struct imp_database *database, int status, const char *pat
                       database->db ? sqlite3_errmsg(database->db) : sqlite3_errstr(status));
 }
 
+/* Something has to be read before SQLite looks at the file. */
+static int first_read(sqlite3 *db)
+{
+    return sqlite3_exec(db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+}
+
 /* Opens the database with the limits of a file that is not trusted. */
 static int try_open(struct imp_database *database, const char *options)
 {
@@ -61,7 +67,42 @@ static int try_open(struct imp_database *database, const char *options)
     sqlite3_exec(database->db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL,
                  NULL);
     sqlite3_progress_handler(database->db, STEPS_A_CHECK, on_progress, database);
-    return sqlite3_exec(database->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+    return first_read(database->db);
+}
+
+static uint32_t be32(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* Is the file shorter than its header says? The header counts pages in its bytes 28 to 31, if it was
+ * written last by a program that counts them: then 24 to 27 are 92 to 95. */
+static bool is_cut(struct imp_database *database)
+{
+    unsigned char head[100];
+    sqlite3_file *file = NULL;
+    sqlite3_int64 bytes = 0;
+    sqlite3_file_control(database->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (!file || !file->pMethods || file->pMethods->xFileSize(file, &bytes) != SQLITE_OK ||
+        file->pMethods->xRead(file, head, sizeof head, 0) != SQLITE_OK ||
+        memcmp(head + 24, head + 92, 4) != 0)
+        return false;
+    int64_t page = head[16] << 8 | head[17];
+    page = page == 1 ? 65536 : page; /* which two bytes cannot say */
+    database->pages = be32(head + 28);
+    database->missing = page ? database->pages - bytes / page : 0;
+    return database->missing > 0;
+}
+
+/* Lets SQLite read a file that was cut off: it takes the size of the file for that of the database
+ * where the schema may be written, which the connection, for reading, cannot. A table whose first
+ * page is gone makes the first reading fail; then the others are known. */
+static int open_cut(struct imp_database *database)
+{
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, NULL);
+    int status = first_read(database->db);
+    return status == SQLITE_OK ? status : first_read(database->db);
 }
 
 /* Opens a database that is not compressed. */
@@ -75,8 +116,15 @@ static int open_plain(struct imp_database *database, const char *path, const cha
     /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
     if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY)
         status = try_open(database, "?immutable=1");
+    if (status == SQLITE_CORRUPT && !database->stopped && is_cut(database))
+        status = open_cut(database);
+    if (status == SQLITE_OK && !store_sqlite_is_data(database->db))
+        return tacho_fail(err, TACHO_EFORMAT, again,
+                          "%s: an SQLite database with computed columns, which no profiler writes",
+                          path);
     if (status == SQLITE_OK)
         return 0;
+    database->missing = 0;
     return database->stopped ? TACHO_EINTERRUPTED : fail(database, status, path, again, err);
 }
 
@@ -153,6 +201,18 @@ int imp_database_open(struct imp_database *database, struct imp_run *run, const 
     if (code && code != TACHO_EINTERRUPTED && code != TACHO_ENOMEM)
         code = tacho_fail(err, code, hint,
                           "%s: a compressed SQLite database that is damaged or cut off", path);
+    return code;
+}
+
+int imp_database_losses(struct imp_database *database)
+{
+    int code = 0;
+    if (database->cut)
+        code = imp_loss(database->run, "gzip data ends early or is damaged", 1);
+    if (database->missing && !code)
+        code = imp_loss(database->run, "page of the database that lies behind the end of the file",
+                        database->missing);
+    database->run->truncated |= database->missing > 0;
     return code;
 }
 

@@ -17,12 +17,16 @@ struct imp_database {
     bool placed;
     bool stopped; /* by the user, inside SQLite */
     bool cut;     /* the compressed data ended early or is damaged */
+    int64_t pages, missing; /* of a file that was cut off: pages that it should have, that are gone */
 };
 
 /* `again`: the hint that says how the program that wrote it writes it again. The caller closes it,
  * whatever is returned. */
 int imp_database_open(struct imp_database *database, struct imp_run *run, const char *path,
                       const char *again, struct tacho_error *err);
+/* Writes what of the file is missing as losses. A file that was cut off is open all the same: its
+ * tables can be read up to the first page that is gone. */
+int imp_database_losses(struct imp_database *database);
 void imp_database_close(struct imp_database *database);
 
 #endif

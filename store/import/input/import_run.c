@@ -58,10 +58,15 @@ static int64_t rank_of_folder(const struct imp_run *run)
 
 static bool rank_taken(const struct imp_run *run, int64_t rank)
 {
-    for (size_t i = 0; i < run->rank_count; i++)
-        if (run->rank[i] == rank)
-            return true;
-    return false;
+    return imp_map_find(&run->ranks, rank, 0) != NULL;
+}
+
+/* The smallest rank that is free. A file may have any number of processes: none is tried twice. */
+static int64_t free_rank(struct imp_run *run)
+{
+    while (rank_taken(run, run->next_rank))
+        run->next_rank++;
+    return run->next_rank;
 }
 
 int64_t imp_rank(struct imp_run *run, int64_t named)
@@ -70,17 +75,12 @@ int64_t imp_rank(struct imp_run *run, int64_t named)
     if (rank == STORE_ABSENT && run->many)
         rank = rank_of_folder(run);
     if (rank == STORE_ABSENT && run->many)
-        for (rank = 0; rank_taken(run, rank);)
-            rank++;
+        rank = free_rank(run);
     if (rank == STORE_ABSENT)
         return rank;
     run->ranks_seen += named != STORE_ABSENT;
     if (rank_taken(run, rank))
         imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
-    int64_t *ranks = realloc(run->rank, (run->rank_count + 1) * sizeof *ranks);
-    if (ranks) { /* without memory the next file of this rank goes unnoticed */
-        run->rank = ranks;
-        run->rank[run->rank_count++] = rank;
-    }
+    imp_map_put(&run->ranks, rank, 0, 1); /* without memory the next one of this rank is unnoticed */
     return rank;
 }

@@ -6,6 +6,7 @@
 #ifndef STORE_IMPORT_INPUT_IMPORTER_H
 #define STORE_IMPORT_INPUT_IMPORTER_H
 
+#include "store/import/input/map.h"
 #include "store/store.h"
 
 /* One import: the file being written and what is known so far. */
@@ -22,8 +23,8 @@ struct imp_run {
     int64_t done, total; /* bytes, for progress */
     const char *path;    /* of the present input, for messages */
     int64_t ranks_seen;  /* files that named their rank */
-    int64_t *rank;       /* ranks given so far, and how many */
-    size_t rank_count;
+    struct imp_map ranks; /* ranks given so far */
+    int64_t next_rank;    /* those below are taken */
     bool many;     /* there is more than one input: each is a rank */
     size_t shared; /* bytes of the path of the folder that all inputs lie in */
     int decimals;  /* digits after the point of the finest time stamp of the files so far */

@@ -86,6 +86,24 @@ static inline bool pb_next(struct pb *pb, struct pb_field *field)
     return false;
 }
 
+/* What is there of the field `number` in whose bytes a message was cut off. False: it ends at the
+ * end of a field, or in another one. */
+static inline bool pb_cut(struct pb_span message, uint32_t number, struct pb_span *rest)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    const unsigned char *whole = message.data; /* the end of the last field that is whole */
+    uint64_t key, bytes;
+    while (pb_next(&pb, &field))
+        whole = pb.at;
+    struct pb last = {whole, pb.end, false};
+    if (!pb.bad || !pb_varint(&last, &key) || key != ((uint64_t)number << 3 | PB_BYTES) ||
+        !pb_varint(&last, &bytes))
+        return false;
+    *rest = (struct pb_span){last.at, (size_t)(last.end - last.at)};
+    return true;
+}
+
 /* The double whose bits a fixed64 field holds. */
 static inline double pb_double(const struct pb_field *field)
 {

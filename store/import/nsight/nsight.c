@@ -25,11 +25,9 @@ static bool recognises(const unsigned char *head, size_t bytes)
 /* Opens the export itself, or, if it is compressed, a decompressed copy that has no name. */
 static int open_export(struct nsight *nsight, const char *path)
 {
-    int code =
-        imp_database_open(&nsight->database, nsight->run, path,
-                          "export it again: nsys export --type sqlite FILE.nsys-rep", nsight->err);
-    nsight->lost[NSIGHT_LOSS_GZIP] += !code && nsight->database.cut;
-    return code;
+    return imp_database_open(&nsight->database, nsight->run, path,
+                             "export it again: nsys export --type sqlite FILE.nsys-rep",
+                             nsight->err);
 }
 
 /* Fails if the database is not an export of Nsight Systems. */
@@ -115,6 +113,8 @@ static int read_tables(struct nsight *nsight)
         code = nsight_meta_end(nsight);
     if (!code)
         code = set_unread(nsight);
+    if (!code)
+        code = imp_database_losses(&nsight->database);
     return code ? code : nsight_losses(nsight);
 }
 
@@ -164,7 +164,14 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
         code = read_tables(nsight);
     if (begun && !code)
         code = store_commit(nsight->out);
-    if (!code && run->events == events)
+    if (!code && run->events == events && nsight->database.missing)
+        code = tacho_fail(
+            err, TACHO_EFORMAT,
+            "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
+            "%s: an Nsight Systems export that is cut off: no event is in the %" PRId64
+            " of its %" PRId64 " pages that are there",
+            path, nsight->database.pages - nsight->database.missing, nsight->database.pages);
+    else if (!code && run->events == events)
         code = tacho_fail(err, TACHO_EFORMAT,
                           "record a trace with events: nsys profile --trace=cuda,nvtx,osrt CMD",
                           "%s: an Nsight Systems export without events", path);

@@ -210,7 +210,9 @@ const char *nsight_string(struct nsight *nsight, int64_t id)
         return NULL;
     sqlite3_reset(nsight->string);
     sqlite3_bind_int64(nsight->string, 1, id);
-    return sqlite3_step(nsight->string) == SQLITE_ROW ? nsight_text(nsight->string, 0) : NULL;
+    int status = sqlite3_step(nsight->string);
+    nsight->lost[NSIGHT_LOSS_NAME] += status == SQLITE_CORRUPT;
+    return status == SQLITE_ROW ? nsight_text(nsight->string, 0) : NULL;
 }
 
 int nsight_intern(struct nsight *nsight, const char *text, int64_t *string)

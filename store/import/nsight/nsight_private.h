@@ -35,7 +35,7 @@
     X(NVTX_TYPE, "NVTX event of a type that tacho does not know") \
     X(PAYLOAD, "NVTX payload that does not fit its schema (the range is kept)") \
     X(METRIC, "GPU metric without a name or a number") \
-    X(GZIP, "gzip data ends early or is damaged")
+    X(NAME, "name that lies in what is damaged (kept: its event has none)")
 
 enum nsight_loss {
 #define NSIGHT_LOSS_ENUM(name, reason) NSIGHT_LOSS_##name,

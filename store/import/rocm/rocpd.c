@@ -67,25 +67,101 @@ static sqlite3_stmt *query(const struct reading *reading, const char *sql)
     return st;
 }
 
-/* Calls `row` for each row of a query. A table that does not exist has none; damage ends it and is
- * counted as a loss. */
-static int each(struct reading *reading, const char *sql,
-                int (*row)(struct reading *reading, sqlite3_stmt *st))
+typedef int (*row_function)(struct reading *reading, sqlite3_stmt *st);
+
+/* What a query ended with: 0 at its end and at damage, which sets *damaged; else an error. */
+static int end_of(const struct reading *reading, int status, int rc, bool *damaged)
 {
-    sqlite3_stmt *st = query(reading, sql);
-    int status = SQLITE_DONE, rc = 0;
-    while (st && !rc && (status = sqlite3_step(st)) == SQLITE_ROW)
-        rc = row(reading, st);
-    sqlite3_finalize(st);
     if (reading->database->stopped)
         return TACHO_EINTERRUPTED;
     if (!rc && status == SQLITE_NOMEM)
         return TACHO_ENOMEM;
-    if (!rc && status != SQLITE_DONE) {
-        reading->rocm.rows.run->truncated = true;
-        rc = imp_loss(reading->rocm.rows.run, "table is damaged: the rest of it was not read", 1);
-    }
+    *damaged = !rc && status != SQLITE_DONE;
     return rc;
+}
+
+static int lose(struct reading *reading, const char *reason, int64_t count)
+{
+    reading->rocm.rows.run->truncated = true;
+    return count ? imp_loss(reading->rocm.rows.run, reason, count) : 0;
+}
+
+/* Calls `row` for each row of a query. A table that does not exist has none; damage ends it and is
+ * counted as a loss. */
+static int each(struct reading *reading, const char *sql, row_function row)
+{
+    sqlite3_stmt *st = query(reading, sql);
+    int status = SQLITE_DONE, rc = 0;
+    bool damaged;
+    while (st && !rc && (status = sqlite3_step(st)) == SQLITE_ROW)
+        rc = row(reading, st);
+    sqlite3_finalize(st);
+    rc = end_of(reading, status, rc, &damaged);
+    return rc || !damaged ? rc
+                          : lose(reading, "table is damaged: the rest of it was not read", 1);
+}
+
+/* Runs a query of records for the one with this id. *missing: a part of it, such as its name or its
+ * time, lies in what is damaged. *scans: an id was not looked up but searched for in a whole table,
+ * which would take a time that grows with the square of the file. */
+static int one_record(struct reading *reading, sqlite3_stmt *st, int64_t id, row_function row,
+                      bool *missing, bool *scans)
+{
+    int status, rc = 0;
+    sqlite3_reset(st);
+    sqlite3_bind_int64(st, 1, id);
+    while (!rc && (status = sqlite3_step(st)) == SQLITE_ROW)
+        rc = row(reading, st);
+    *scans = sqlite3_stmt_status(st, SQLITE_STMTSTATUS_FULLSCAN_STEP, 1) > 0 ||
+             sqlite3_stmt_status(st, SQLITE_STMTSTATUS_AUTOINDEX, 1) > 0;
+    return end_of(reading, status, rc, missing);
+}
+
+/* Goes on behind damage, one record after the other, from the one after `last` on: as far as their
+ * table itself can be read. Those of which a part is missing are counted. */
+static int each_left(struct reading *reading, const char *sql, const char *table, int64_t last,
+                     row_function row)
+{
+    char text[1600];
+    int64_t lost = 0;
+    int status = SQLITE_DONE, rc = 0;
+    bool missing = false, scans = false, damaged = true;
+    snprintf(text, sizeof text, "%s WHERE R.rowid = ?", sql);
+    sqlite3_stmt *one = query(reading, text);
+    snprintf(text, sizeof text, "SELECT rowid FROM \"%s\" WHERE rowid > ?", table);
+    sqlite3_stmt *ids = query(reading, text);
+    if (ids)
+        sqlite3_bind_int64(ids, 1, last);
+    while (one && ids && !rc && !scans && (status = sqlite3_step(ids)) == SQLITE_ROW) {
+        rc = one_record(reading, one, sqlite3_column_int64(ids, 0), row, &missing, &scans);
+        lost += !rc && missing;
+    }
+    sqlite3_finalize(one);
+    sqlite3_finalize(ids);
+    if (!rc && !scans && one && ids)
+        rc = end_of(reading, status, rc, &damaged);
+    if (!rc)
+        rc = lose(reading, "record of which a part lies in what is damaged", lost);
+    if (!rc && damaged)
+        rc = lose(reading, "table is damaged: the rest of it was not read", 1);
+    return rc;
+}
+
+/* Calls `row` for each record of a query, whose last column is its id in `table`. */
+static int each_record(struct reading *reading, const char *sql, const char *table,
+                       row_function row)
+{
+    sqlite3_stmt *st = query(reading, sql);
+    int64_t last = INT64_MIN;
+    int status = SQLITE_DONE, rc = 0;
+    bool damaged;
+    while (st && !rc && (status = sqlite3_step(st)) == SQLITE_ROW) {
+        last = sqlite3_column_int64(st, sqlite3_column_count(st) - 1);
+        rc = row(reading, st);
+    }
+    sqlite3_finalize(st);
+    rc = end_of(reading, status, rc, &damaged);
+    return rc || !damaged ? rc : each_left(reading, sql, table, last, row);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
@@ -167,15 +243,16 @@ static int region(struct reading *reading, sqlite3_stmt *st)
 
 /* The queries of both layouts: what is selected is the same. */
 static const struct {
-    const char *old, *new;
-    int (*row)(struct reading *reading, sqlite3_stmt *st);
+    const char *table, *old, *new;
+    row_function row;
 } records[] = {
-    {"SELECT R.start, R.\"end\", T.tid, C.string, N.string, E.stack_id, E.extdata"
+    {"rocpd_region$",
+     "SELECT R.start, R.\"end\", T.tid, C.string, N.string, E.stack_id, E.extdata, R.rowid"
      " FROM \"rocpd_region$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id"
      " LEFT JOIN \"rocpd_string$\" C ON C.id = E.category_id"
      " LEFT JOIN \"rocpd_string$\" N ON N.id = R.name_id"
      " LEFT JOIN \"rocpd_info_thread$\" T ON T.id = R.tid",
-     "SELECT A.value, Z.value, T.tid, C.string, N.string, E.stack_id, E.extdata"
+     "SELECT A.value, Z.value, T.tid, C.string, N.string, E.stack_id, E.extdata, R.rowid"
      " FROM \"rocpd_region$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id"
      " LEFT JOIN \"rocpd_string$\" C ON C.id = E.category_id"
      " LEFT JOIN \"rocpd_string$\" N ON N.id = R.name_id"
@@ -184,22 +261,26 @@ static const struct {
      " LEFT JOIN \"rocpd_timestamp$\" A ON A.id = R.start_id"
      " LEFT JOIN \"rocpd_timestamp$\" Z ON Z.id = R.end_id",
      region},
-    {"SELECT R.start, R.\"end\", R.agent_id, R.queue_id, R.kernel_id, E.stack_id,"
+    {"rocpd_kernel_dispatch$",
+     "SELECT R.start, R.\"end\", R.agent_id, R.queue_id, R.kernel_id, E.stack_id,"
      " R.group_segment_size, R.workgroup_size_x, R.workgroup_size_y, R.workgroup_size_z,"
-     " R.grid_size_x, R.grid_size_y, R.grid_size_z"
+     " R.grid_size_x, R.grid_size_y, R.grid_size_z, R.rowid"
      " FROM \"rocpd_kernel_dispatch$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id",
      "SELECT A.value, Z.value, K.agent_id, K.queue_id, R.kernel_id, E.stack_id,"
      " R.group_segment_size, R.workgroup_size_x, R.workgroup_size_y, R.workgroup_size_z,"
-     " R.grid_size_x, R.grid_size_y, R.grid_size_z"
+     " R.grid_size_x, R.grid_size_y, R.grid_size_z, R.rowid"
      " FROM \"rocpd_kernel_dispatch$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id"
      " LEFT JOIN \"rocpd_track$\" K ON K.id = R.track_id"
      " LEFT JOIN \"rocpd_timestamp$\" A ON A.id = R.start_id"
      " LEFT JOIN \"rocpd_timestamp$\" Z ON Z.id = R.end_id",
      kernel},
-    {"SELECT R.start, R.\"end\", R.dst_agent_id, R.src_agent_id, N.string, E.stack_id, R.size"
+    {"rocpd_memory_copy$",
+     "SELECT R.start, R.\"end\", R.dst_agent_id, R.src_agent_id, N.string, E.stack_id, R.size,"
+     " R.rowid"
      " FROM \"rocpd_memory_copy$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id"
      " LEFT JOIN \"rocpd_string$\" N ON N.id = R.name_id",
-     "SELECT A.value, Z.value, R.dst_agent_id, R.src_agent_id, N.string, E.stack_id, R.size"
+     "SELECT A.value, Z.value, R.dst_agent_id, R.src_agent_id, N.string, E.stack_id, R.size,"
+     " R.rowid"
      " FROM \"rocpd_memory_copy$\" R LEFT JOIN \"rocpd_event$\" E ON E.id = R.event_id"
      " LEFT JOIN \"rocpd_string$\" N ON N.id = R.name_id"
      " LEFT JOIN \"rocpd_timestamp$\" A ON A.id = R.start_id"
@@ -237,7 +318,8 @@ static int read_process(struct imp_run *run, struct imp_database *database, cons
                   "SELECT id, display_name, kernel_name FROM \"rocpd_info_kernel_symbol$\"",
                   kernel_name);
     for (size_t i = 0; i < sizeof records / sizeof *records && !rc; i++)
-        rc = each(&reading, reading.tracks ? records[i].new : records[i].old, records[i].row);
+        rc = each_record(&reading, reading.tracks ? records[i].new : records[i].old,
+                         records[i].table, records[i].row);
     return rocm_end(&reading.rocm, rc);
 }
 
@@ -317,19 +399,21 @@ static int rpd_call(struct reading *reading, sqlite3_stmt *st)
 /* Reads a database of rocmProfileData. *found false: it is none. */
 static int read_rpd(struct imp_run *run, struct imp_database *database, bool *found)
 {
+    static const char gpus[] = "SELECT DISTINCT gpuId FROM rocpd_op WHERE gpuId >= 0";
     static const struct {
-        const char *sql;
-        int (*row)(struct reading *reading, sqlite3_stmt *st);
+        const char *table, *sql;
+        row_function row;
     } tables[] = {
-        {"SELECT DISTINCT gpuId FROM rocpd_op WHERE gpuId >= 0", rpd_gpu},
-        {"SELECT A.start, A.\"end\", A.tid, N.string, G.string, A.id FROM rocpd_api A"
-         " LEFT JOIN rocpd_string N ON N.id = A.apiName_id"
-         " LEFT JOIN rocpd_string G ON G.id = A.args_id",
+        {"rocpd_api",
+         "SELECT R.start, R.\"end\", R.tid, N.string, G.string, R.id, R.rowid FROM rocpd_api R"
+         " LEFT JOIN rocpd_string N ON N.id = R.apiName_id"
+         " LEFT JOIN rocpd_string G ON G.id = R.args_id",
          rpd_call},
-        {"SELECT O.start, O.\"end\", O.gpuId, O.queueId, O.description_id, L.api_id, T.string,"
-         " D.string FROM rocpd_op O LEFT JOIN rocpd_api_ops L ON L.op_id = O.id"
-         " LEFT JOIN rocpd_string T ON T.id = O.opType_id"
-         " LEFT JOIN rocpd_string D ON D.id = O.description_id",
+        {"rocpd_op",
+         "SELECT R.start, R.\"end\", R.gpuId, R.queueId, R.description_id, L.api_id, T.string,"
+         " D.string, R.rowid FROM rocpd_op R LEFT JOIN rocpd_api_ops L ON L.op_id = R.id"
+         " LEFT JOIN rocpd_string T ON T.id = R.opType_id"
+         " LEFT JOIN rocpd_string D ON D.id = R.description_id",
          rpd_operation}};
     struct reading reading = {.database = database};
     int64_t pid = STORE_ABSENT;
@@ -343,8 +427,10 @@ static int read_rpd(struct imp_run *run, struct imp_database *database, bool *fo
         pid = integer(st, 0);
     sqlite3_finalize(st);
     int rc = imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, pid, NULL, NULL);
+    if (!rc)
+        rc = each(&reading, gpus, rpd_gpu);
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++)
-        rc = each(&reading, tables[i].sql, tables[i].row);
+        rc = each_record(&reading, tables[i].sql, tables[i].table, tables[i].row);
     return rocm_end(&reading.rocm, rc);
 }
 
@@ -365,8 +451,8 @@ static int read_database(struct imp_run *run, const char *path, struct tacho_err
         rc = read_processes(run, &database, &processes);
     if (!rc && !processes)
         rc = read_rpd(run, &database, &other);
-    if (!rc && database.cut)
-        rc = imp_loss(run, "gzip data ends early or is damaged", 1);
+    if (!rc)
+        rc = imp_database_losses(&database);
     if (!rc)
         rc = store_run_set(run->db, "source.tool", other ? "rocmProfileData" : "rocprofv3 (rocpd)");
     if (!rc)
@@ -374,6 +460,11 @@ static int read_database(struct imp_run *run, const char *path, struct tacho_err
     if (!rc && !processes && !other)
         rc = tacho_fail(err, TACHO_EFORMAT, AGAIN,
                         "%s: an SQLite database of ROCm without the tables of rocpd", path);
+    else if (!rc && run->slices == slices && database.missing)
+        rc = tacho_fail(err, TACHO_EFORMAT, "copy it again, or " AGAIN,
+                        "%s: a rocpd database that is cut off: no kernel, copy, call or range is in "
+                        "the %" PRId64 " of its %" PRId64 " pages that are there",
+                        path, database.pages - database.missing, database.pages);
     else if (!rc && run->slices == slices)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "record kernels and calls: rocprofv3 --runtime-trace -- CMD",

@@ -92,7 +92,8 @@ struct xla_steps {
         int64_t device_ns; /* of the operations of this module */
         int64_t launch_ns; /* of its launches */
     } * name;
-    size_t name_count, name_room, last_name;
+    size_t name_count, name_room;
+    struct imp_map names; /* hash and length -> index */
 };
 
 /* Keeps a candidate; `name` may be empty. Too many are dropped: a profile has few steps. */

@@ -9,31 +9,30 @@
 
 #include "store/import/input/list.h"
 #include "store/import/xla/xla.h"
+#include "store/keyed_hash.h"
 
 #define STEPS_MOST    (1u << 20)
 #define NAMES_MOST    4096 /* modules and calls of one profile */
+#define NAME_MOST     512  /* bytes of one that count */
 #define REGULAR_LEAST 3    /* executions before a module can be a step */
 
 /* The number of a name; SIZE_MAX: it is new, and there are too many. */
 static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
 {
-    *out = steps->last_name;
-    if (*out < steps->name_count && xla_equals(text, steps->name[*out].text))
-        return 0;
-    *out = SIZE_MAX;
-    for (size_t i = 0; i < steps->name_count; i++)
-        if (xla_equals(text, steps->name[i].text)) {
-            *out = steps->last_name = i;
-            return 0;
-        }
-    if (steps->name_count >= NAMES_MOST)
+    text.bytes = text.bytes < NAME_MOST ? text.bytes : NAME_MOST;
+    int64_t hash = (int64_t)store_hash_bytes(text.data, text.bytes);
+    const int64_t *known = imp_map_find(&steps->names, hash, (int64_t)text.bytes);
+    *out = known ? (size_t)*known : SIZE_MAX;
+    if (known || steps->name_count >= NAMES_MOST)
         return 0;
     if (imp_list_room((void **)&steps->name, &steps->name_room, steps->name_count,
                       sizeof *steps->name))
         return TACHO_ENOMEM;
     char *copy = strndup((const char *)text.data, text.bytes);
-    if (!copy)
+    if (!copy || imp_map_put(&steps->names, hash, (int64_t)text.bytes, (int64_t)steps->name_count)) {
+        free(copy);
         return TACHO_ENOMEM;
+    }
     *out = steps->name_count++;
     steps->name[*out] = (struct xla_step_name){.text = copy};
     return 0;
@@ -238,5 +237,6 @@ void xla_steps_clear(struct xla_steps *steps)
         free(steps->name[i].text);
     free(steps->name);
     free(steps->step);
+    imp_map_free(&steps->names);
     *steps = (struct xla_steps){0};
 }

@@ -84,8 +84,8 @@ static int device_keys(struct xspace *space, const struct xplane *plane)
 }
 
 /* Finds the time at which the profile began, which relative times are counted from, and the name
- * of the host. *planes: how many planes there are. */
-static int look_around(struct xspace *space, struct pb_span file, bool *bad)
+ * of the host. *cut: the file ends early, or is damaged between its planes. */
+static int look_around(struct xspace *space, struct pb_span file, bool *cut)
 {
     struct pb pb = pb_of(file);
     struct pb_field field;
@@ -109,7 +109,8 @@ static int look_around(struct xspace *space, struct pb_span file, bool *bad)
                 kind = xla_plane_kind_of(inner.span, &device);
         if (kind != XLA_PLANE_TASK)
             continue;
-        rc = xplane_open(&plane, field.span, bad);
+        bool bad = false; /* told when its events are read */
+        rc = xplane_open(&plane, field.span, &bad);
         if (!rc)
             xplane_stats(&plane, field.span, PLANE_STATS, &stats);
         if (stats.number[XLA_STAT_START_TIME] > 0 &&
@@ -117,7 +118,7 @@ static int look_around(struct xspace *space, struct pb_span file, bool *bad)
             space->base = stats.number[XLA_STAT_START_TIME];
         xplane_close(&plane);
     }
-    *bad |= pb.bad;
+    *cut = pb.bad;
     return rc;
 }
 
@@ -146,26 +147,41 @@ static int read_planes(struct xspace *space, struct pb_span file)
     return rc;
 }
 
-/* Reads the plane in which a file was cut off, as far as it goes. */
+/* Keeps the name of the plane in which the file ends, for messages. */
+static void note_cut(struct xspace *space, struct pb_span name)
+{
+    size_t used = 0;
+    for (; used < name.bytes && used + 1 < sizeof space->cut; used++) {
+        unsigned char byte = name.data[used];
+        space->cut[used] = byte < 32 || byte > 126 ? '?' : (char)byte;
+    }
+    space->cut[used] = 0;
+}
+
+/* Reads the plane in which a file was cut off, as far as it goes. A plane has the names of its
+ * events behind them: those whose names are lost too are counted, not read, because without a name
+ * a copy, a loop and a kernel are alike. */
 static int read_cut_plane(struct xspace *space, struct pb_span file)
 {
-    struct pb pb = pb_of(file);
-    struct pb_field field;
-    const unsigned char *last = file.data;
-    uint64_t key, bytes;
-    while (pb_next(&pb, &field))
-        last = pb.at;
-    struct pb rest = {last, file.data + file.bytes, false};
+    struct pb_span rest;
     struct xplane plane;
+    char reason[160];
     bool bad = false;
-    if (!pb.bad || !pb_varint(&rest, &key) || key != (SPACE_PLANES << 3 | PB_BYTES) ||
-        !pb_varint(&rest, &bytes))
-        return 0;
-    int rc = xplane_open(&plane, (struct pb_span){rest.at, (size_t)(rest.end - rest.at)}, &bad);
+    if (!pb_cut(file, SPACE_PLANES, &rest))
+        return imp_loss(space->rows.run, "file ends between its planes, or is damaged there", 1);
+    int rc = xplane_open(&plane, rest, &bad);
+    plane.cut = true;
+    note_cut(space, plane.name);
     if (!rc)
         rc = xplane_events(space, &plane);
     xplane_close(&plane);
-    return rc;
+    snprintf(reason, sizeof reason, "file ends in the middle of plane %s",
+             space->cut[0] ? space->cut : "(of unknown name)");
+    if (!rc)
+        rc = imp_loss(space->rows.run, reason, 1);
+    snprintf(reason, sizeof reason, "event of plane %s whose name lies behind the end of the file",
+             space->cut);
+    return rc || !space->nameless ? rc : imp_loss(space->rows.run, reason, space->nameless);
 }
 
 static int write_keys(struct xspace *space)
@@ -188,6 +204,14 @@ static int refuse(const struct xspace *space, const char *path, bool as_text, bo
         return tacho_fail(
             err, TACHO_EFORMAT, "copy it again in binary mode (git: *.pb binary in .gitattributes)",
             "%s: an XPlane that was copied as text: its bytes above 127 are lost", path);
+    if (space->nameless)
+        return tacho_fail(
+            err, TACHO_EFORMAT,
+            "copy it again; or profile again, fewer steps, and let stop_trace() end before the job "
+            "does",
+            "%s: an XPlane that is cut off in plane %s: of the %" PRId64 " events before the cut "
+            "none has its name, which the plane has at its end",
+            path, space->cut, space->nameless);
     if (cut || !space->planes)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: an XPlane that is cut off or damaged", path);
@@ -203,8 +227,8 @@ static int refuse(const struct xspace *space, const char *path, bool as_text, bo
 static int read_file(struct xspace *space, struct pb_span file)
 {
     char host[128];
-    bool bad = false;
-    int rc = look_around(space, file, &bad);
+    bool cut;
+    int rc = look_around(space, file, &cut);
     snprintf(host, sizeof host, "%.*s", (int)(space->host.bytes < 100 ? space->host.bytes : 100),
              space->host.bytes ? (const char *)space->host.data : "");
     if (!rc)
@@ -212,12 +236,10 @@ static int read_file(struct xspace *space, struct pb_span file)
                             host[0] ? host : NULL, "XLA program");
     if (!rc)
         rc = read_planes(space, file);
-    if (!rc && bad) {
+    if (!rc && cut) {
         space->rows.run->truncated = true;
         rc = read_cut_plane(space, file);
     }
-    if (!rc && bad)
-        rc = imp_loss(space->rows.run, "file ends in the middle of a plane", 1);
     if (!rc && space->damaged)
         rc = imp_loss(space->rows.run, "plane or line is damaged", space->damaged);
     if (!rc && space->aggregated)

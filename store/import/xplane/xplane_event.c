@@ -14,7 +14,6 @@
 enum { PLANE_LINES = 3 };
 enum { LINE_ID = 1, LINE_NAME = 2, LINE_TIME = 3, LINE_EVENTS = 4, LINE_DISPLAY_NAME = 11 };
 enum { EVENT_METADATA = 1, EVENT_OFFSET, EVENT_DURATION, EVENT_STATS, EVENT_OCCURRENCES };
-enum { METADATA_STATS = 5 };
 
 #define RELATIVE_MOST INT64_C(100000000000000000) /* ns: times below are no times of day */
 #define TEXT_MOST     200                         /* bytes of one text in a payload */
@@ -161,9 +160,10 @@ static void fill_device(const struct line *line, const struct event *event,
                         struct store_detail *detail, char grid[48], char block[48],
                         struct payload *payload)
 {
-    struct pb_span name = event->metadata ? event->metadata->name : (struct pb_span){NULL, 0};
+    static const struct pb_span none = {NULL, 0};
+    struct pb_span name = event->metadata ? xplane_looked(event->metadata->name) : none;
     struct pb_span op = event->metadata && event->metadata->display_name.bytes
-                            ? event->metadata->display_name
+                            ? xplane_looked(event->metadata->display_name)
                             : name;
     bool tpu = xla_is_tpu(line->plane->kind);
     struct pb_span path = stats->text[tpu ? XLA_STAT_OP_NAME : XLA_STAT_NAME];
@@ -173,11 +173,11 @@ static void fill_device(const struct line *line, const struct event *event,
         (tpu && xla_is_container(stats->text[XLA_STAT_CATEGORY], op))) {
         slice->category = "annotation";
         detail->schema = "xla.module";
-    } else if (stats->has[XLA_STAT_MEMCPY_DETAILS]) {
+    } else if (stats->has[XLA_STAT_MEMCPY_DETAILS] || (!tpu && xla_begins(name, "Memcpy"))) {
         slice->category = "memcpy";
         detail->schema = "gpu.memcpy";
         fill_copy(stats->text[XLA_STAT_MEMCPY_DETAILS], name, detail);
-    } else if (stats->has[XLA_STAT_MEMSET_DETAILS]) {
+    } else if (stats->has[XLA_STAT_MEMSET_DETAILS] || (!tpu && xla_begins(name, "Memset"))) {
         int64_t bytes;
         slice->category = "memset";
         detail->schema = "gpu.memset";
@@ -312,19 +312,23 @@ static int put_event(struct line *line, struct pb_span message)
     struct payload payload = {.used = 0};
     struct xla_stats stats;
     char grid[48], block[48];
-    struct pb_span name = event.metadata ? event.metadata->name : no_name;
+    struct pb_span name = event.metadata ? xplane_looked(event.metadata->name) : no_name;
     space->rows.run->events++;
+    if (!event.metadata && line->plane->cut) {
+        space->nameless++;
+        return 0;
+    }
     if (!event.timed && !event.dur) {
         space->aggregated++;
         return 0;
     }
     memset(stats.has, 0, sizeof stats.has);
     memset(stats.text, 0, sizeof stats.text);
-    if (event.metadata && event.metadata->has_stats)
-        xplane_stats(line->plane, event.metadata->message, METADATA_STATS, &stats);
+    int rc = event.metadata ? xplane_metadata_stats(line->plane, event.metadata, &stats) : 0;
     if (event.has_stats)
         xplane_stats(line->plane, message, EVENT_STATS, &stats);
-    int rc = note_steps(line, &event, &stats, name);
+    if (!rc)
+        rc = note_steps(line, &event, &stats, name);
     if (line->device)
         fill_device(line, &event, &stats, &slice, &detail, grid, block, &payload);
     else
@@ -366,7 +370,8 @@ static int track_of(struct line *line, struct pb_span name, int64_t stream)
     return imp_rows_stream(&line->space->rows, key, device, stream, text, &line->track);
 }
 
-/* Reads one line. Lines of devices that were made of other lines are counted, not read. */
+/* Reads one line, or what is there of it. Lines of devices that were made of other lines are
+ * counted, not read. */
 static int read_line(struct xspace *space, struct xplane *plane, struct pb_span message)
 {
     struct line line = {.space = space, .plane = plane, .device = xla_is_device(plane->kind)};
@@ -374,8 +379,8 @@ static int read_line(struct xspace *space, struct xplane *plane, struct pb_span 
     struct pb pb = pb_of(message);
     struct pb_field field;
     int64_t stream = STORE_ABSENT;
+    int64_t events = 0;
     int rc = 0;
-    bool any = false;
     while (pb_next(&pb, &field)) {
         if (field.number == LINE_ID)
             line.id = (int64_t)(field.value & INT64_MAX);
@@ -385,16 +390,21 @@ static int read_line(struct xspace *space, struct xplane *plane, struct pb_span 
             name = field.span;
         else if (field.number == LINE_DISPLAY_NAME && field.wire == PB_BYTES)
             display = field.span;
-        any |= field.number == LINE_EVENTS;
+        events += field.number == LINE_EVENTS;
     }
-    space->damaged += pb.bad;
-    if (!any)
+    space->damaged += pb.bad && !plane->cut;
+    if (!events)
         return 0;
     space->lines++;
     if (line.device)
         line.kind = xla_line_kind_of(plane->kind, name, &stream);
     if (line.kind == XLA_LINE_DERIVED) {
         space->unplaced++;
+        return 0;
+    }
+    if (plane->cut && !plane->event_count) { /* no track for events that are not read */
+        space->nameless += events;
+        space->rows.run->events += events;
         return 0;
     }
     if (line.time < 0 || line.time > IMP_TIME_MAX)
@@ -412,6 +422,7 @@ int xplane_events(struct xspace *space, struct xplane *plane)
 {
     struct pb pb = pb_of(plane->message);
     struct pb_field field;
+    struct pb_span rest;
     int rc = 0;
     if (plane->kind == XLA_PLANE_OTHER || plane->kind == XLA_PLANE_TASK ||
         (plane->kind != XLA_PLANE_HOST && plane->device == STORE_ABSENT))
@@ -423,5 +434,7 @@ int xplane_events(struct xspace *space, struct xplane *plane)
         if (!rc)
             rc = imp_progress(space->rows.run, 0);
     }
+    if (!rc && plane->cut && pb_cut(plane->message, PLANE_LINES, &rest))
+        rc = read_line(space, plane, rest);
     return rc;
 }

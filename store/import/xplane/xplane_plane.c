@@ -8,6 +8,8 @@
 #include "store/import/input/list.h"
 #include "store/import/xplane/xplane_private.h"
 
+#define TEXT_LOOKED 4096 /* bytes */
+
 /* Numbers of the fields of the messages (xplane.proto). */
 enum { PLANE_NAME = 2, PLANE_EVENT_METADATA = 4, PLANE_STAT_METADATA = 5 };
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
@@ -114,14 +116,22 @@ int xplane_open(struct xplane *plane, struct pb_span message, bool *bad)
 
 void xplane_close(struct xplane *plane)
 {
+    for (size_t i = 0; i < plane->event_count; i++)
+        free(plane->event[i].stat);
     free(plane->event);
     free(plane->stat);
     imp_map_free(&plane->events);
     imp_map_free(&plane->stats);
 }
 
-/* Keeps one statistic if it is one that tacho reads. */
-static void keep_stat(const struct xplane *plane, struct pb_span message, struct xla_stats *stats)
+struct pb_span xplane_looked(struct pb_span text)
+{
+    return (struct pb_span){text.data, text.bytes < TEXT_LOOKED ? text.bytes : TEXT_LOOKED};
+}
+
+/* Keeps one statistic if it is one that tacho reads. Returns which one it is. */
+static enum xla_stat keep_stat(const struct xplane *plane, struct pb_span message,
+                               struct xla_stats *stats)
 {
     struct pb pb = pb_of(message);
     struct pb_field field, value = {0};
@@ -135,7 +145,7 @@ static void keep_stat(const struct xplane *plane, struct pb_span message, struct
     const int64_t *index = imp_map_find(&plane->stats, id, 0);
     enum xla_stat stat = index ? plane->stat[*index].stat : XLA_STAT_OTHER;
     if (stat == XLA_STAT_OTHER || pb.bad)
-        return;
+        return XLA_STAT_OTHER;
     stats->has[stat] = true;
     stats->number[stat] = 0;
     stats->real[stat] = 0;
@@ -148,12 +158,13 @@ static void keep_stat(const struct xplane *plane, struct pb_span message, struct
         stats->number[stat] = (int64_t)value.value;
         stats->real[stat] = (double)(int64_t)value.value;
     } else if (value.number == STAT_TEXT && value.wire == PB_BYTES) {
-        stats->text[stat] = value.span;
+        stats->text[stat] = xplane_looked(value.span);
     } else if (value.number == STAT_REFERENCE) {
         const int64_t *text = imp_map_find(&plane->stats, (int64_t)value.value, 0);
         if (text)
-            stats->text[stat] = plane->stat[*text].name;
+            stats->text[stat] = xplane_looked(plane->stat[*text].name);
     }
+    return stat;
 }
 
 void xplane_stats(const struct xplane *plane, struct pb_span message, uint32_t number,
@@ -164,4 +175,27 @@ void xplane_stats(const struct xplane *plane, struct pb_span message, uint32_t n
     while (pb_next(&pb, &field))
         if (field.number == number && field.wire == PB_BYTES)
             keep_stat(plane, field.span, stats);
+}
+
+int xplane_metadata_stats(const struct xplane *plane, struct xplane_event_metadata *metadata,
+                          struct xla_stats *stats)
+{
+    struct pb_span last[XLA_STAT_COUNT] = {{NULL, 0}};
+    struct pb pb = pb_of(metadata->message);
+    struct pb_field field;
+    if (metadata->stat || !metadata->has_stats) {
+        for (size_t i = 0; i < metadata->stat_count; i++)
+            keep_stat(plane, metadata->stat[i], stats);
+        return 0;
+    }
+    while (pb_next(&pb, &field))
+        if (field.number == METADATA_STATS && field.wire == PB_BYTES)
+            last[keep_stat(plane, field.span, stats)] = field.span;
+    metadata->stat = malloc(XLA_STAT_COUNT * sizeof *metadata->stat);
+    for (size_t i = XLA_STAT_OTHER + 1; metadata->stat && i < XLA_STAT_COUNT; i++)
+        if (last[i].data)
+            metadata->stat[metadata->stat_count++] = last[i];
+    if (metadata->stat) /* smaller: it cannot fail */
+        metadata->stat = realloc(metadata->stat, (metadata->stat_count + 1) * sizeof *last);
+    return metadata->stat ? 0 : TACHO_ENOMEM;
 }

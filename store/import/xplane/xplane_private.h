@@ -61,6 +61,8 @@ struct xplane_event_metadata {
     int64_t id;
     struct pb_span name, display_name, message; /* message: for its statistics */
     bool has_stats;
+    struct pb_span *stat; /* those that tacho reads, once they were looked for */
+    size_t stat_count;
     int64_t string; /* of the store; 0: not interned yet */
 };
 
@@ -79,6 +81,7 @@ struct xplane {
     struct xplane_stat_metadata *stat;
     size_t stat_count, stat_room;
     struct imp_map events, stats; /* id -> index */
+    bool cut;                     /* the file ends in it */
 };
 
 struct xspace {
@@ -86,6 +89,9 @@ struct xspace {
     struct xla_steps steps;
     int64_t base; /* added to times that are relative */
     int64_t planes, lines, unplaced, damaged, aggregated;
+    int64_t nameless; /* events of the plane in which the file ends, before the cut, without a name
+                       */
+    char cut[64];     /* that plane */
     struct pb_span host;
     bool begun;
 };
@@ -96,6 +102,13 @@ void xplane_close(struct xplane *plane);
 /* Reads the statistics of a message whose field `field` they are. Does not clear `stats` first. */
 void xplane_stats(const struct xplane *plane, struct pb_span message, uint32_t field,
                   struct xla_stats *stats);
+/* Those that all events of this name have. They are looked for once, because a file may have many
+ * of them, and many events. 0 or TACHO_ENOMEM. */
+int xplane_metadata_stats(const struct xplane *plane, struct xplane_event_metadata *metadata,
+                          struct xla_stats *stats);
+/* What is looked at of a text of the file, which may be as long as the file and be that of any
+ * number of events. */
+struct pb_span xplane_looked(struct pb_span text);
 /* Writes the events of all lines. */
 int xplane_events(struct xspace *space, struct xplane *plane);
 
