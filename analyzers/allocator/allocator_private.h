@@ -11,7 +11,8 @@
 /* One block or segment of the history. */
 struct history_life {
     int64_t start, end;                    /* end INT64_MAX: it is still there */
-    int64_t address, bytes, block, stream; /* block: bytes of the whole block, 0: not known */
+    int64_t address, bytes, block; /* block: bytes of the whole block, 0: not known */
+    struct caching_place place;
     uint32_t name, stack;                  /* string, stack; AN_NONE */
     bool segment, large, given;            /* given: it is there before the first event */
     bool expandable;                       /* a part of an expandable segment */
@@ -37,6 +38,7 @@ struct history {
         int64_t time, bytes, device_free;
     } * failure;
     size_t failure_count, failure_room;
+    bool private_expandable; /* a segment of a private pool is an expandable one */
 };
 
 /* Reads the tracks of a device. 0 or TACHO_ENOMEM. */

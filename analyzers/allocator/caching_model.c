@@ -17,7 +17,8 @@
 #define MADE_UP     (1ll << 50) /* addresses of segments that no history names begin here */
 
 struct block {
-    int64_t address, bytes, requested, stream;
+    int64_t address, bytes, requested;
+    struct caching_place place;
     uint32_t previous, next;        /* in the segment */
     uint32_t left, right, priority; /* in the tree of free blocks */
     bool large, used, dead;
@@ -38,7 +39,7 @@ struct caching_model {
     int64_t made_up;
     /* With expandable segments each stream and pool has one, which grows at its end. */
     struct tail {
-        int64_t stream;
+        struct caching_place place;
         bool large;
         uint32_t last; /* block at its end */
     } * tail;
@@ -94,14 +95,27 @@ static int64_t segment_bytes(int64_t bytes)
     return (bytes + LARGE_ROUND - 1) / LARGE_ROUND * LARGE_ROUND;
 }
 
+static bool is_same_place(struct caching_place left, struct caching_place right)
+{
+    return left.stream == right.stream && left.pool == right.pool;
+}
+
+/* Does a segment of this pool grow? */
+static bool expands(const struct caching_model *model, int64_t pool)
+{
+    return model->settings.expandable && (!pool || model->settings.private_expandable);
+}
+
 /* ---- the tree of free blocks: a treap ------------------------------------------------------------------------------------- */
 
 static int order(const struct block *left, const struct block *right)
 {
     if (left->large != right->large)
         return left->large ? 1 : -1;
-    if (left->stream != right->stream)
-        return left->stream < right->stream ? -1 : 1;
+    if (left->place.pool != right->place.pool)
+        return left->place.pool < right->place.pool ? -1 : 1;
+    if (left->place.stream != right->place.stream)
+        return left->place.stream < right->place.stream ? -1 : 1;
     if (left->bytes != right->bytes)
         return left->bytes < right->bytes ? -1 : 1;
     return (left->address > right->address) - (left->address < right->address);
@@ -296,10 +310,11 @@ void caching_free(struct caching_model *model, int64_t handle)
 /* ---- segments --------------------------------------------------------------------------------------------------------------- */
 
 /* The expandable segment of a stream and pool; NULL: there is none. */
-static struct tail *tail_of(const struct caching_model *model, int64_t stream, bool large)
+static struct tail *tail_of(const struct caching_model *model, struct caching_place place,
+                            bool large)
 {
     for (size_t i = 0; i < model->tail_count; i++)
-        if (model->tail[i].stream == stream && model->tail[i].large == large)
+        if (is_same_place(model->tail[i].place, place) && model->tail[i].large == large)
             return &model->tail[i];
     return NULL;
 }
@@ -308,7 +323,7 @@ static struct tail *tail_of(const struct caching_model *model, int64_t stream, b
 static bool set_tail(struct caching_model *model, uint32_t index)
 {
     const struct block *block = &model->block[index];
-    struct tail *tail = tail_of(model, block->stream, block->large);
+    struct tail *tail = tail_of(model, block->place, block->large);
     if (tail) {
         tail->last = index;
         return true;
@@ -321,7 +336,7 @@ static bool set_tail(struct caching_model *model, uint32_t index)
         model->tail = bigger;
         model->tail_room = room;
     }
-    model->tail[model->tail_count++] = (struct tail){block->stream, block->large, index};
+    model->tail[model->tail_count++] = (struct tail){block->place, block->large, index};
     return true;
 }
 
@@ -331,10 +346,10 @@ static int64_t end_of(const struct caching_model *model, uint32_t index)
 }
 
 int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
-                          int64_t stream, bool large, bool expandable)
+                          struct caching_place place, bool large, bool expandable)
 {
-    expandable = expandable && model->settings.expandable;
-    struct tail *tail = expandable ? tail_of(model, stream, large) : NULL;
+    expandable = expandable && expands(model, place.pool);
+    struct tail *tail = expandable ? tail_of(model, place, large) : NULL;
     reserve(model, bytes);
     if (tail && end_of(model, tail->last) == address && !model->block[tail->last].used) {
         tree_remove(model, tail->last);
@@ -344,7 +359,7 @@ int caching_segment_given(struct caching_model *model, int64_t address, int64_t 
     }
     uint32_t index = block_new(model, (struct block){.address = address,
                                                      .bytes = bytes,
-                                                     .stream = stream,
+                                                     .place = place,
                                                      .previous = NONE,
                                                      .next = NONE,
                                                      .large = large});
@@ -439,14 +454,14 @@ int64_t caching_block_given(struct caching_model *model, int64_t address, int64_
     return index;
 }
 
-void caching_release(struct caching_model *model, int64_t address)
+void caching_release(struct caching_model *model, int64_t address, int64_t pool)
 {
     bool found = false;
     for (int all = 0; all < 2 && !found; all++)
         for (uint32_t i = 0; i < model->count; i++) {
             struct block *block = &model->block[i];
             if (block->dead || block->used || block->previous != NONE || block->next != NONE ||
-                (!all && block->address != address))
+                (!all && block->address != address) || (all && block->place.pool != pool))
                 continue;
             found = true;
             tree_remove(model, i);
@@ -460,11 +475,11 @@ void caching_release(struct caching_model *model, int64_t address)
         }
 }
 
-void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes)
+void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes, int64_t pool)
 {
     struct tail *tail = NULL;
-    if (!model->settings.expandable) {
-        caching_release(model, address);
+    if (!expands(model, pool)) {
+        caching_release(model, address, pool);
         return;
     }
     model->totals.reserved -= bytes;
@@ -491,13 +506,14 @@ void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes)
 /* ---- requests --------------------------------------------------------------------------------------------------------------- */
 
 /* The free block that a request gets; NONE: a segment is needed. */
-static uint32_t find_free(const struct caching_model *model, int64_t bytes, int64_t stream,
-                          bool large)
+static uint32_t find_free(const struct caching_model *model, int64_t bytes,
+                          struct caching_place place, bool large)
 {
-    struct block key = {.bytes = bytes, .stream = stream, .large = large, .address = INT64_MIN};
+    struct block key = {.bytes = bytes, .place = place, .large = large, .address = INT64_MIN};
     uint32_t index = tree_at_least(model, &key);
     int64_t most = model->settings.max_split;
-    if (index == NONE || model->block[index].stream != stream || model->block[index].large != large)
+    if (index == NONE || !is_same_place(model->block[index].place, place) ||
+        model->block[index].large != large)
         return NONE;
     int64_t found = model->block[index].bytes;
     if (bytes < most && found >= most) /* kept for requests that are as large */
@@ -509,17 +525,18 @@ static bool should_split(const struct caching_model *model, const struct block *
                          int64_t bytes)
 {
     int64_t rest = block->bytes - bytes;
-    if (!block->large || model->settings.expandable)
+    if (!block->large || expands(model, block->place.pool))
         return rest >= MIN_BLOCK;
     return bytes < model->settings.max_split && rest > SMALL_MOST;
 }
 
 /* Makes the segment of a stream and pool longer, so that its end holds the request. NONE: out of
  * memory. */
-static uint32_t expand(struct caching_model *model, int64_t bytes, int64_t stream, bool large)
+static uint32_t expand(struct caching_model *model, int64_t bytes, struct caching_place place,
+                       bool large)
 {
     int64_t granule = large ? LARGE_ROOM : SMALL_ROOM, address = 0;
-    struct tail *tail = tail_of(model, stream, large);
+    struct tail *tail = tail_of(model, place, large);
     bool at_end = tail && !model->block[tail->last].used;
     int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
     missing = (missing + granule - 1) / granule * granule;
@@ -538,7 +555,7 @@ static uint32_t expand(struct caching_model *model, int64_t bytes, int64_t strea
         address = model->made_up + (int64_t)model->tail_count * (1ll << 45);
     uint32_t index = block_new(model, (struct block){.address = address,
                                                      .bytes = missing,
-                                                     .stream = stream,
+                                                     .place = place,
                                                      .large = large,
                                                      .previous = before,
                                                      .next = NONE});
@@ -550,30 +567,32 @@ static uint32_t expand(struct caching_model *model, int64_t bytes, int64_t strea
 }
 
 /* A new segment as one free block outside of the tree. */
-static uint32_t ask_driver(struct caching_model *model, int64_t bytes, int64_t stream, bool large)
+static uint32_t ask_driver(struct caching_model *model, int64_t bytes, struct caching_place place,
+                           bool large)
 {
-    if (model->settings.expandable)
-        return expand(model, bytes, stream, large);
+    if (expands(model, place.pool))
+        return expand(model, bytes, place, large);
     int64_t room = segment_bytes(bytes);
     reserve(model, room);
     model->totals.requests++;
     return block_new(model, (struct block){.address = segment_address(model, room),
                                            .bytes = room,
-                                           .stream = stream,
+                                           .place = place,
                                            .large = large,
                                            .previous = NONE,
                                            .next = NONE});
 }
 
-int64_t caching_alloc(struct caching_model *model, int64_t requested, int64_t stream, int64_t *at)
+int64_t caching_alloc(struct caching_model *model, int64_t requested, struct caching_place place,
+                      int64_t *at)
 {
     int64_t bytes = caching_round(&model->settings, requested);
     bool large = bytes > SMALL_MOST;
-    uint32_t index = find_free(model, bytes, stream, large);
+    uint32_t index = find_free(model, bytes, place, large);
     if (index != NONE)
         tree_remove(model, index);
     else
-        index = ask_driver(model, bytes, stream, large);
+        index = ask_driver(model, bytes, place, large);
     if (index == NONE ||
         (should_split(model, &model->block[index], bytes) && !split(model, index, bytes)))
         return -1;

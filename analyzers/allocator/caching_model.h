@@ -4,7 +4,9 @@
  * replays recorded allocations under other settings. It follows c10/cuda/CUDACachingAllocator.cpp
  * (version 2.x): sizes are rounded to 512 bytes, the smallest block of the same stream and pool
  * that fits is taken (of equal ones that with the lowest address), its rest is split off or not,
- * freed neighbours are merged, and a segment is asked of the driver when nothing fits.
+ * freed neighbours are merged, and a segment is asked of the driver when nothing fits. A private
+ * pool (of CUDA graphs, or of a MemPool) has blocks and segments of its own, which serve nothing
+ * else until the pool is given up.
  */
 #ifndef ANALYZERS_ALLOCATOR_CACHING_MODEL_H
 #define ANALYZERS_ALLOCATOR_CACHING_MODEL_H
@@ -17,8 +19,15 @@
 
 struct caching_settings {
     bool expandable;          /* expandable_segments */
+    bool private_expandable;  /* for private pools, too: in newer versions */
     int64_t max_split;        /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
     int64_t power2_divisions; /* 0: none (roundup_power2_divisions) */
+};
+
+/* What a block, or a segment, serves. */
+struct caching_place {
+    int64_t stream;
+    int64_t pool; /* 0: no private one */
 };
 
 struct caching_model;
@@ -31,21 +40,22 @@ void caching_free_all(struct caching_model *model); /* NULL is fine */
  * segment of this size gets this address. `expandable`: it is what was mapped of one so far, which
  * grows where the setting is on. -1: out of memory. */
 int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
-                          int64_t stream, bool large, bool expandable);
+                          struct caching_place place, bool large, bool expandable);
 int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes);
 /* A block that is in use already. `block`: its bytes, 0: those of a new one. -1: no segment holds
  * it. Otherwise as caching_alloc. */
 int64_t caching_block_given(struct caching_model *model, int64_t address, int64_t requested,
                             int64_t block);
 /* A handle, -1: out of memory. *at: the address of the block. */
-int64_t caching_alloc(struct caching_model *model, int64_t requested, int64_t stream, int64_t *at);
+int64_t caching_alloc(struct caching_model *model, int64_t requested, struct caching_place place,
+                      int64_t *at);
 void caching_free(struct caching_model *model, int64_t handle);
-/* The history gives a segment back to the driver: the one at this address if it is free; where the
- * model has none there, all segments that are free (empty_cache()). */
-void caching_release(struct caching_model *model, int64_t address);
+/* The history gives a segment of a pool back to the driver: the one at this address if it is free;
+ * where the model has none there, all segments of the pool that are free (empty_cache()). */
+void caching_release(struct caching_model *model, int64_t address, int64_t pool);
 /* The history unmaps a part of an expandable segment. Its end goes; a hole in its middle is not
  * modelled, but no longer counts as reserved. Without expandable segments: as caching_release. */
-void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes);
+void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes, int64_t pool);
 
 struct caching_totals {
     int64_t reserved, allocated, requested; /* bytes now: of segments, of blocks, as asked for */

@@ -18,6 +18,19 @@ static int64_t payload_number(const char *payload, const char *key, int64_t none
     return found ? strtoll(found + strlen(key), NULL, 10) : none;
 }
 
+/* The private pool in a payload, "pool":[A,B], as one number. PyTorch counts A for graphs and B for
+ * pools that a program made. 0: none. */
+static int64_t payload_pool(const char *payload)
+{
+    const char *found = strstr(payload, "\"pool\":[");
+    char *end;
+    if (!found)
+        return 0;
+    int64_t first = strtoll(found + strlen("\"pool\":["), &end, 10);
+    int64_t second = *end == ',' ? strtoll(end + 1, NULL, 10) : 0;
+    return (int64_t)((uint64_t)first << 32 ^ (uint64_t)second);
+}
+
 static int add_failure(const struct an_trace *trace, size_t slice, const struct an_detail *detail,
                        struct history *history)
 {
@@ -48,7 +61,7 @@ static int add_life(const struct an_trace *trace, size_t slice, struct history *
         .address = trace->slice.correlation[slice],
         .bytes = detail->bytes,
         .block = payload_number(detail->payload, "\"block\":", 0),
-        .stream = payload_number(detail->payload, "\"stream\":", 0),
+        .place = {payload_number(detail->payload, "\"stream\":", 0), payload_pool(detail->payload)},
         .name = trace->slice.name[slice],
         .stack = stack > 0 && (size_t)stack <= trace->stack.count ? (uint32_t)stack - 1 : AN_NONE,
         .segment = segment,
@@ -126,6 +139,35 @@ static void find_block_bytes(struct history *history)
     }
 }
 
+/* The end of the addresses that a segment has. */
+static int64_t segment_end(const struct history_life *segment)
+{
+    return an_time_add(segment->address, segment->bytes);
+}
+
+/* A block whose events do not name its pool has that of the segment that it lies in. What is known of
+ * segments is mostly from the time of the snapshot: those that are there then do not overlap. Lives
+ * are in order: segments first, both by address. */
+static void find_pools(struct history *history)
+{
+    struct history_life *life = history->life;
+    size_t at = 0, count = 0;
+    while (count < history->life_count && life[count].segment)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        history->private_expandable |= life[i].place.pool && life[i].expandable;
+    for (size_t i = count; i < history->life_count; i++) {
+        while (at < count && (!life[at].place.pool || segment_end(&life[at]) <= life[i].address))
+            at++;
+        if (at == count)
+            break;
+        const struct history_life *segment = &life[at];
+        if (!life[i].place.pool && segment->address <= life[i].address &&
+            segment->start <= life[i].start && segment->end >= life[i].end)
+            life[i].place.pool = segment->place.pool;
+    }
+}
+
 int history_read(const struct an_trace *trace, const char *device, struct history *history)
 {
     int rc = 0;
@@ -142,6 +184,7 @@ int history_read(const struct an_trace *trace, const char *device, struct histor
     qsort(history->life, history->life_count, sizeof *history->life, life_order);
     for (size_t i = 0; i < history->life_count; i++)
         history->life[i].given = history->life[i].start <= history->first;
+    find_pools(history);
     find_block_bytes(history);
     for (size_t i = 0; i < history->life_count && !rc; i++) {
         const struct history_life *life = &history->life[i];
@@ -179,7 +222,7 @@ static int replay_failure(struct caching_model *model, const struct history_fail
         out->fits = 0;
         return 0;
     }
-    handle = caching_alloc(model, failure->bytes, 0, &at);
+    handle = caching_alloc(model, failure->bytes, (struct caching_place){0}, &at);
     if (handle < 0)
         return TACHO_ENOMEM;
     out->fits = caching_totals(model).reserved_peak <= *capacity;
@@ -196,7 +239,7 @@ static int replay_block(struct caching_model *model, const struct history_life *
         *handle = caching_block_given(model, life->address, life->bytes, life->block);
     if (*handle >= 0)
         return 0;
-    *handle = caching_alloc(model, life->bytes, life->stream, &at);
+    *handle = caching_alloc(model, life->bytes, life->place, &at);
     out->allocs += !life->given;
     out->matched += !life->given && at == life->address;
     return *handle < 0 ? TACHO_ENOMEM : 0;
@@ -212,7 +255,7 @@ static int replay_event(struct caching_model *model, const struct history *histo
     switch (event->kind) {
     case HISTORY_SEGMENT:
         if (life->given)
-            rc = caching_segment_given(model, life->address, life->bytes, life->stream, life->large,
+            rc = caching_segment_given(model, life->address, life->bytes, life->place, life->large,
                                        life->expandable);
         else if (recorded)
             rc = caching_segment_expected(model, life->address, life->bytes);
@@ -221,9 +264,9 @@ static int replay_event(struct caching_model *model, const struct history *histo
         return replay_block(model, life, &handles[event->life], out);
     case HISTORY_END:
         if (life->segment && life->expandable && recorded)
-            caching_unmap(model, life->address, life->bytes);
+            caching_unmap(model, life->address, life->bytes, life->place.pool);
         else if (life->segment)
-            caching_release(model, life->address);
+            caching_release(model, life->address, life->place.pool);
         else
             caching_free(model, handles[event->life]);
         return 0;
@@ -235,7 +278,9 @@ static int replay_event(struct caching_model *model, const struct history *histo
 int history_replay(const struct history *history, const struct caching_settings *settings,
                    bool recorded, int64_t *capacity, struct replay *out)
 {
-    struct caching_model *model = caching_new(settings);
+    struct caching_settings own = *settings;
+    own.private_expandable = history->private_expandable;
+    struct caching_model *model = caching_new(&own);
     int64_t *handles = malloc((history->life_count + 1) * sizeof *handles);
     int rc = model && handles ? 0 : TACHO_ENOMEM;
     *out = (struct replay){.fits = -1};

@@ -75,7 +75,7 @@ static int make_detail(struct snapshot *snapshot, bool segment, const struct sna
                        int64_t *id)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
-    char payload[160];
+    char payload[256];
     int length = snprintf(payload, sizeof payload, "{\"stream\":%" PRId64, live->stream);
     if (segment)
         length += snprintf(payload + length, sizeof payload - (size_t)length,
@@ -87,6 +87,9 @@ static int make_detail(struct snapshot *snapshot, bool segment, const struct sna
     if (live->stack.id != STORE_ABSENT)
         length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
                            live->stack.id);
+    if (live->pool[0] || live->pool[1])
+        length += snprintf(payload + length, sizeof payload - (size_t)length,
+                           ",\"pool\":[%" PRId64 ",%" PRId64 "]", live->pool[0], live->pool[1]);
     snprintf(payload + length, sizeof payload - (size_t)length, "}");
     detail.schema = segment ? "torch.segment" : "torch.block";
     detail.bytes = live->bytes;
@@ -100,7 +103,7 @@ static int life_detail(struct snapshot *snapshot, bool segment, const struct sna
 {
     struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
     const int64_t numbers[] = {live->bytes, live->block, live->stack.id, live->stream,
-                               segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
+                               live->pool[0], live->pool[1], segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         snapshot_key_add(&key, (uint64_t)numbers[i]);
     const int64_t *known = imp_map_find(&snapshot->details, key.first, key.second);

@@ -195,6 +195,15 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
     }
 }
 
+/* The id of the pool that a segment is of, or that an event names: newer versions may do so. */
+static void read_pool(const struct pickle_box *dict, struct snapshot_live *live)
+{
+    const struct pickle_box *id = pickle_list(dict, "segment_pool_id");
+    for (size_t i = 0; id && id->count == 2 && i < 2; i++)
+        if (id->value[i].type == PICKLE_INT)
+            live->pool[i] = id->value[i].number;
+}
+
 int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t number)
 {
     enum action action = action_of(pickle_text(dict, "action"));
@@ -226,6 +235,7 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
     live.start = device->last;
     live.large = live.bytes > 2 << 20;
     live.stream = live.stream < 0 ? 0 : live.stream;
+    read_pool(dict, &live);
     int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &live.stack);
     if (!rc && action == ACTION_OOM)
         return put_oom(snapshot, (int64_t)number, dict, device->last, live.stack.name);
@@ -289,6 +299,7 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
         return 0;
     }
     segment.live.stream = segment.live.stream < 0 ? 0 : segment.live.stream;
+    read_pool(dict, &segment.live);
     snapshot->device[number].reserved_end += segment.live.bytes;
     rc = add_final(snapshot, segment);
     for (size_t i = 0; i < snapshot->block_count && !rc; i++) {

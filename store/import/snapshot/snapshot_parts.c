@@ -3,6 +3,7 @@
  * Expandable segments of PyTorch's allocator, which are mapped and unmapped part by part.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/import/snapshot/snapshot_private.h"
 
@@ -81,9 +82,11 @@ int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
     return rc;
 }
 
-/* A part of an expandable segment that was mapped in the history and is still there. */
+/* A part of an expandable segment that was mapped in the history and is still there; or a segment of
+ * a private pool. */
 struct part {
-    int64_t device, address, bytes, before; /* before: bytes of all parts that sort before it */
+    int64_t device, address, bytes;
+    int64_t before; /* bytes of all parts that sort before it; of a segment: its number */
 };
 
 static int part_order(const void *left, const void *right)
@@ -118,8 +121,8 @@ static struct part *list_parts(const struct snapshot *snapshot, size_t *count)
     return parts;
 }
 
-/* Bytes of the parts that begin below an address of a device. */
-static int64_t parts_below(const struct part *parts, size_t count, int64_t device, int64_t address)
+/* How many parts begin below an address of a device, or lie on a device before it. */
+static size_t count_below(const struct part *parts, size_t count, int64_t device, int64_t address)
 {
     size_t low = 0, high = count;
     const struct part key = {.device = device, .address = address};
@@ -130,7 +133,45 @@ static int64_t parts_below(const struct part *parts, size_t count, int64_t devic
         else
             high = middle;
     }
-    return parts[low].before;
+    return low;
+}
+
+/* Bytes of these. */
+static int64_t parts_below(const struct part *parts, size_t count, int64_t device, int64_t address)
+{
+    return parts[count_below(parts, count, device, address)].before;
+}
+
+/* Gives the parts of the history the pools of the segments of the snapshot that they lie in. */
+static int name_pools(struct snapshot *snapshot)
+{
+    struct snapshot_lives *segments = &snapshot->segments;
+    struct part *pools = calloc(snapshot->final_count + 1, sizeof *pools);
+    size_t count = 0;
+    for (size_t i = 0; pools && i < snapshot->final_count; i++) {
+        const struct snapshot_final *final = &snapshot->final[i];
+        if (final->segment && final->live.expandable && (final->live.pool[0] || final->live.pool[1]))
+            pools[count++] = (struct part){final->device, final->address, final->live.bytes,
+                                           (int64_t)i};
+    }
+    if (count)
+        qsort(pools, count, sizeof *pools, part_order);
+    for (size_t i = 0; count && i < segments->at.cap; i++) {
+        const struct imp_map_slot *slot = &segments->at.slot[i];
+        if (!slot->used || slot->value < 0 || !segments->live[slot->value].expandable)
+            continue;
+        size_t at = count_below(pools, count, slot->second, slot->first);
+        bool begins = at < count && pools[at].device == slot->second &&
+                      pools[at].address == slot->first;
+        if (!begins && !at)
+            continue;
+        const struct part *pool = &pools[at - !begins];
+        if (pool->device == slot->second && slot->first - pool->address < pool->bytes)
+            memcpy(segments->live[slot->value].pool, snapshot->final[pool->before].live.pool,
+                   sizeof snapshot->final->live.pool);
+    }
+    free(pools);
+    return pools ? 0 : TACHO_ENOMEM;
 }
 
 /* Of the expandable segments of the snapshot what was there before the history: the rest is in the
@@ -138,7 +179,7 @@ static int64_t parts_below(const struct part *parts, size_t count, int64_t devic
 int snapshot_without_parts(struct snapshot *snapshot)
 {
     size_t count;
-    struct part *parts = list_parts(snapshot, &count);
+    struct part *parts = name_pools(snapshot) ? NULL : list_parts(snapshot, &count);
     if (!parts)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < snapshot->final_count; i++) {

@@ -38,6 +38,7 @@ struct snapshot_stack {
 struct snapshot_live {
     int64_t start, bytes, block; /* block: bytes of the whole block; STORE_ABSENT: not known */
     int64_t stream;
+    int64_t pool[2]; /* id of a private pool (of CUDA graphs); 0, 0: it is in none, or not known */
     struct snapshot_stack stack;
     int64_t freed; /* when the program gave it back while the device still used it; else absent */
     bool large, expandable;
@@ -122,7 +123,7 @@ int snapshot_put_life(struct snapshot *snapshot, int64_t device, int64_t address
 int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
                    struct snapshot_live live);
 /* Leaves of the expandable segments of the snapshot what was there before the history: the rest is
- * in the history, part by part. */
+ * in the history, part by part; these parts get the pools of their segments. */
 int snapshot_without_parts(struct snapshot *snapshot);
 /* After the last event: what is still held, and the series. */
 int snapshot_finish(struct snapshot *snapshot);

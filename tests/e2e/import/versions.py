@@ -203,7 +203,8 @@ class Expandable:
 
     def __init__(self):
         self.trace, self.time, self.recording, self.peak = [], 1_700_000_000_000_000, False, 0
-        self.pool = {False: [0x7f0000000000, 0, []], True: [0x7e0000000000, 0, []]}  # large: base, bytes mapped, blocks in order
+        # large, private pool: base, bytes mapped, blocks in order
+        self.pool = {(large, pool): [0x7f0000000000 - (large << 40) - (pool << 42), 0, []] for large in (False, True) for pool in (0, 1)}
 
     def put(self, action, addr, size, name="step"):
         self.time += 10
@@ -228,10 +229,10 @@ class Expandable:
         self.put("segment_map", pool[0] + pool[1] - missing, missing)
         return tail
 
-    def alloc(self, requested):
+    def alloc(self, requested, graph=0):
         size = -(-requested // 512) * 512
         large = size > 1 << 20
-        pool = self.pool[large]
+        pool = self.pool[large, graph]
         fitting = [b for b in pool[2] if not b["requested"] and b["size"] >= size]
         block = min(fitting, key=lambda b: (b["size"], b["addr"])) if fitting else self.grow(pool, size, 20 << 20 if large else 2 << 20)
         if block["size"] > size:
@@ -240,10 +241,10 @@ class Expandable:
             block["size"] = size
         block["requested"] = requested
         self.put("alloc", block["addr"], requested)
-        return large, block
+        return (large, graph), block
 
-    def free(self, large, block):
-        blocks, requested = self.pool[large][2], block["requested"]
+    def free(self, key, block):
+        blocks, requested = self.pool[key][2], block["requested"]
         self.put("free_requested", block["addr"], requested)
         self.put("free_completed", block["addr"], requested)
         block["requested"] = 0
@@ -254,7 +255,7 @@ class Expandable:
 
     def trim(self):
         """Gives whole granules at the end of the large segment back, as empty_cache() does."""
-        pool = self.pool[True]
+        pool = self.pool[True, 0]
         tail = pool[2][-1]
         bytes = tail["size"] // (20 << 20) * (20 << 20)
         if tail["requested"] or not bytes:
@@ -267,11 +268,13 @@ class Expandable:
 
     def snapshot(self):
         segments = []
-        for large, (base, mapped, blocks) in self.pool.items():
+        for (large, graph), (base, mapped, blocks) in self.pool.items():
+            if not mapped:
+                continue
             held = sum(b["size"] for b in blocks if b["requested"])
             segments.append({"device": 0, "address": base, "total_size": mapped, "allocated_size": held, "active_size": held,
                              "requested_size": sum(b["requested"] for b in blocks), "stream": 0, "is_expandable": True,
-                             "segment_type": "large" if large else "small", "segment_pool_id": (0, 0), "frames": [],
+                             "segment_type": "large" if large else "small", "segment_pool_id": (graph, 0), "frames": [],
                              "blocks": [{"address": b["addr"], "size": b["size"], "requested_size": b["requested"], "frames": [],
                                          "state": "active_allocated" if b["requested"] else "inactive"} for b in blocks]})
         first = self.trace[0]["time_us"]
@@ -283,9 +286,9 @@ class Expandable:
                                        "garbage_collection_threshold": 0.0, "expandable_segments": True, "roundup_power2_divisions": {}}}
 
 
-def expandable(trimmed):
+def expandable(trimmed, graphs=False):
     """Blocks of many sizes that come and go; what was there before the history is partly given back in it. Segments grow; `trimmed`: the
-    end of one is given back in the middle."""
+    end of one is given back in the middle; `graphs`: now and then a CUDA graph is captured, whose pool is a private one."""
     own, r = Expandable(), random.Random(3)
     held = []
     for step in range(700):
@@ -293,13 +296,90 @@ def expandable(trimmed):
         if held and r.random() < 0.47:
             own.free(*held.pop(r.randrange(len(held))))
         else:
-            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 60 << 20)))))
+            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 60 << 20))), int(graphs and step % 90 > 60)))
         if trimmed and step == 400:
-            for large, block in [h for h in held if h[0]][-6:]:
-                held.remove((large, block))
-                own.free(large, block)
+            for key, block in [h for h in held if h[0][0]][-6:]:
+                held.remove((key, block))
+                own.free(key, block)
             own.trim()
     return own.snapshot(), own.peak, own.mapped()
+
+
+class Pools:
+    """PyTorch's allocator without expandable segments, with private pools of CUDA graphs."""
+
+    def __init__(self):
+        self.trace, self.time, self.at, self.segments, self.peak = [], 1_700_000_000_000_000, 0x7f0000000000, [], 0
+
+    def put(self, action, addr, size):
+        self.time += 10
+        self.peak = max(self.peak, self.reserved())
+        frames = [{"name": "step", "filename": "/srv/me/train.py", "line": 40}]
+        self.trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": self.time, "frames": frames})
+
+    def reserved(self):
+        return sum(segment["bytes"] for segment in self.segments)
+
+    def alloc(self, requested, pool):
+        size = -(-requested // 512) * 512
+        large = size > 1 << 20
+        own = [s for s in self.segments if s["large"] == large and s["pool"] == pool]
+        fitting = [(b["size"], b["addr"], s, b) for s in own for b in s["blocks"] if not b["requested"] and b["size"] >= size]
+        if not fitting:
+            room = (20 << 20 if size < 10 << 20 else -(-size // (2 << 20)) * (2 << 20)) if large else 2 << 20
+            self.at += 1 << 30
+            block = {"addr": self.at, "size": room, "requested": 0}
+            segment = {"addr": self.at, "bytes": room, "large": large, "pool": pool, "blocks": [block]}
+            self.segments.append(segment)
+            self.put("segment_alloc", self.at, room)
+        else:
+            _, _, segment, block = min(fitting, key=lambda f: f[:2])
+        rest = block["size"] - size
+        if rest > 1 << 20 or (rest and not large):
+            segment["blocks"].insert(segment["blocks"].index(block) + 1, {"addr": block["addr"] + size, "size": rest, "requested": 0})
+            block["size"] = size
+        block["requested"] = requested
+        self.put("alloc", block["addr"], requested)
+        return segment, block
+
+    def free(self, segment, block):
+        self.put("free_requested", block["addr"], block["requested"])
+        self.put("free_completed", block["addr"], block["requested"])
+        block["requested"] = 0
+        blocks = segment["blocks"]
+        for first in (blocks.index(block), blocks.index(block) - 1):
+            if 0 <= first < len(blocks) - 1 and not blocks[first]["requested"] and not blocks[first + 1]["requested"]:
+                blocks[first]["size"] += blocks.pop(first + 1)["size"]
+
+    def empty_cache(self):
+        """Gives the free segments of the common pool back, and keeps those of pools that a graph still has."""
+        for segment in [s for s in self.segments if s["pool"] == (0, 0) and len(s["blocks"]) == 1 and not s["blocks"][0]["requested"]]:
+            self.segments.remove(segment)
+            self.put("segment_free", segment["addr"], segment["bytes"])
+
+    def snapshot(self):
+        segments = [{"device": 0, "address": s["addr"], "total_size": s["bytes"], "stream": 0, "is_expandable": False, "frames": [],
+                     "allocated_size": sum(b["size"] for b in s["blocks"] if b["requested"]), "segment_pool_id": s["pool"],
+                     "segment_type": "large" if s["large"] else "small",
+                     "blocks": [{"address": b["addr"], "size": b["size"], "requested_size": b["requested"], "frames": [],
+                                 "state": "active_allocated" if b["requested"] else "inactive"} for b in s["blocks"]]}
+                    for s in self.segments]
+        return {"segments": segments, "device_traces": [self.trace], "external_annotations": [],
+                "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": False}}
+
+
+def graphs():
+    """Requests of a program and, between them, of two captures of CUDA graphs, each with a pool of its own."""
+    own, r, held = Pools(), random.Random(5), []
+    for step in range(600):
+        pool = {3: (1, 0), 7: (0, 2)}.get(step // 30 % 10, (0, 0))
+        if held and r.random() < 0.48:
+            own.free(*held.pop(r.randrange(len(held))))
+        else:
+            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 30 << 20))), pool))
+        if step == 400:
+            own.empty_cache()
+    return own.snapshot(), own.peak, own.reserved()
 
 
 # ---- the files ---------------------------------------------------------------------------------------------------------------------
@@ -374,10 +454,10 @@ def make(folder):
                 one.update(profiling_name="gloo:all_reduce", state="scheduled", retired=True, time_discovered_started_ns=0,
                            time_discovered_completed_ns=0)
             put(f"{name}/nccl_trace_rank_{rank}", dump)
-    for name in ("grown", "trimmed"):
-        data, peak, now = expandable(name == "trimmed")
+    for name, (data, peak, now) in (("grown", expandable(False)), ("trimmed", expandable(True)), ("graphs", graphs()),
+                                    ("grown_graphs", expandable(False, graphs=True))):
         put(f"{name}.pickle", pickle.dumps(data))
-        put(f"{name}.bytes", f"{peak} {now}")
+        put(f"{name}.bytes", f"{len(data['segments'])} {peak} {now}")
     put("hang_cut", json.dumps(flight(0, 8))[:1500])
     put("empty_dump", {"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": []})
     put("plain.et", chakra_without_version())

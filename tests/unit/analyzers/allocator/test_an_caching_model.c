@@ -14,6 +14,8 @@
 
 #define MIB (1ll << 20)
 
+static const struct caching_place common = {0}, graph = {.pool = 1};
+
 static struct caching_model *model_of(struct caching_settings settings)
 {
     if (!settings.max_split)
@@ -43,15 +45,15 @@ static void segments(void **state)
     struct caching_model *model = model_of((struct caching_settings){0});
     int64_t at;
     (void)state;
-    assert_true(caching_alloc(model, 1000, 0, &at) >= 0);
-    assert_true(caching_alloc(model, MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 1000, common, &at) >= 0);
+    assert_true(caching_alloc(model, MIB, common, &at) >= 0);
     assert_int_equal(caching_totals(model).reserved, 2 * MIB);
-    assert_true(caching_alloc(model, 2 * MIB, 0, &at) >= 0);
-    assert_true(caching_alloc(model, 9 * MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 2 * MIB, common, &at) >= 0);
+    assert_true(caching_alloc(model, 9 * MIB, common, &at) >= 0);
     assert_int_equal(caching_totals(model).reserved, 22 * MIB);
-    assert_true(caching_alloc(model, 11 * MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 11 * MIB, common, &at) >= 0);
     assert_int_equal(caching_totals(model).reserved, 34 * MIB);
-    assert_true(caching_alloc(model, MIB, 7, &at) >= 0); /* another stream */
+    assert_true(caching_alloc(model, MIB, (struct caching_place){.stream = 7}, &at) >= 0); /* another stream */
     assert_int_equal(caching_totals(model).requests, 4);
     caching_free_all(model);
 }
@@ -63,13 +65,13 @@ static void best_fit(void **state)
     int64_t at[4], again, handle[4];
     (void)state;
     for (int i = 0; i < 4; i++)
-        handle[i] = caching_alloc(model, (i == 2 ? 12 : 16) * MIB, 0, &at[i]);
+        handle[i] = caching_alloc(model, (i == 2 ? 12 : 16) * MIB, common, &at[i]);
     caching_free(model, handle[3]);
     caching_free(model, handle[0]);
     caching_free(model, handle[2]);
-    handle[2] = caching_alloc(model, 11 * MIB + 1, 0, &again);
+    handle[2] = caching_alloc(model, 11 * MIB + 1, common, &again);
     assert_int_equal(again, at[2]); /* 12 MiB, not 16: the rest is below 1 MiB and stays */
-    handle[0] = caching_alloc(model, 14 * MIB, 0, &again);
+    handle[0] = caching_alloc(model, 14 * MIB, common, &again);
     assert_int_equal(again, at[0] < at[3] ? at[0] : at[3]);
     assert_int_equal(caching_totals(model).requests, 4);
     caching_free_all(model);
@@ -85,7 +87,7 @@ static void best_fit(void **state)
     assert_int_equal(caching_totals(model).largest_free, 20 * MIB);
     assert_int_equal(caching_totals(model).inactive_split, 0);
     assert_int_equal(caching_totals(model).allocated, 0);
-    caching_release(model, 1); /* nothing there: all that is free goes, as by empty_cache() */
+    caching_release(model, 1, 0); /* nothing there: all that is free goes, as by empty_cache() */
     assert_int_equal(caching_totals(model).reserved, 0);
     assert_int_equal(caching_totals(model).reserved_peak, 20 * MIB);
     caching_free_all(model);
@@ -101,7 +103,7 @@ static void settings(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct caching_model *model = model_of(tried[i]);
         for (int64_t size = 20; size <= 60; size += 4) {
-            int64_t handle = caching_alloc(model, size * MIB, 0, &at);
+            int64_t handle = caching_alloc(model, size * MIB, common, &at);
             assert_true(handle >= 0);
             caching_free(model, handle);
         }
@@ -113,9 +115,9 @@ static void settings(void **state)
     assert_int_equal(reserved[2], 440 * MIB);
     /* A limit keeps large blocks for large requests. */
     struct caching_model *model = model_of((struct caching_settings){.max_split = 16 * MIB});
-    int64_t large = caching_alloc(model, 40 * MIB, 0, &at), small;
+    int64_t large = caching_alloc(model, 40 * MIB, common, &at), small;
     caching_free(model, large);
-    assert_true(caching_alloc(model, 12 * MIB, 0, &small) >= 0);
+    assert_true(caching_alloc(model, 12 * MIB, common, &small) >= 0);
     assert_int_not_equal(small, at);
     caching_free_all(model);
 }
@@ -126,17 +128,53 @@ static void given(void **state)
     struct caching_model *model = model_of((struct caching_settings){0});
     int64_t at, first, second;
     (void)state;
-    assert_int_equal(caching_segment_given(model, 1ll << 40, 20 * MIB, 0, true, false), 0);
+    assert_int_equal(caching_segment_given(model, 1ll << 40, 20 * MIB, common, true, false), 0);
     first = caching_block_given(model, 1ll << 40, 4 * MIB - 100, 4 * MIB);
     second = caching_block_given(model, (1ll << 40) + 8 * MIB, 2 * MIB, 0);
     assert_true(first >= 0 && second >= 0);
     assert_int_equal(caching_block_given(model, 5, 100, 0), -1);
-    assert_true(caching_alloc(model, 4 * MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 4 * MIB, common, &at) >= 0);
     assert_int_equal(at, (1ll << 40) + 4 * MIB);
     assert_int_equal(caching_segment_expected(model, 1ll << 41, 32 * MIB), 0);
-    assert_true(caching_alloc(model, 32 * MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 32 * MIB, common, &at) >= 0);
     assert_int_equal(at, 1ll << 41);
     caching_free_all(model);
+}
+
+/* A private pool has blocks and segments of its own: none of it serves another pool, also where it
+ * would fit better; what is free goes back to the driver pool by pool. */
+static void private_pools(void **state)
+{
+    struct caching_model *model = model_of((struct caching_settings){0});
+    int64_t first, at, handle;
+    (void)state;
+    handle = caching_alloc(model, 4 * MIB, common, &first);
+    caching_free(model, handle);
+    handle = caching_alloc(model, 4 * MIB, graph, &at);
+    assert_int_not_equal(at, first);
+    assert_int_equal(caching_totals(model).reserved, 40 * MIB);
+    assert_true(caching_alloc(model, 4 * MIB, common, &at) >= 0);
+    assert_int_equal(at, first);
+    caching_free(model, handle);
+    caching_release(model, 1, 0); /* of the common pool nothing is free as a whole */
+    assert_int_equal(caching_totals(model).reserved, 40 * MIB);
+    caching_release(model, 1, 1);
+    assert_int_equal(caching_totals(model).reserved, 20 * MIB);
+    caching_free_all(model);
+
+    for (int grows = 0; grows < 2; grows++) { /* of a private pool only in newer versions */
+        model = model_of(
+            (struct caching_settings){.expandable = true, .private_expandable = grows != 0});
+        assert_true(caching_alloc(model, 30 * MIB, graph, &first) >= 0);
+        assert_int_equal(caching_totals(model).reserved, (grows ? 40 : 30) * MIB);
+        assert_true(caching_alloc(model, 30 * MIB, common, &at) >= 0);
+        assert_int_equal(caching_totals(model).reserved, (grows ? 80 : 70) * MIB);
+        assert_true(caching_alloc(model, 30 * MIB, graph, &at) >= 0);
+        assert_int_equal(caching_totals(model).reserved, 100 * MIB);
+        if (grows)
+            assert_int_equal(at - first, 30 * MIB);
+        caching_free_all(model);
+    }
 }
 
 /* Any order of requests: totals agree with what is in use, and nothing overlaps. */
@@ -160,7 +198,7 @@ static void any_order(void **state)
                 handle[slot] = -1;
             } else {
                 bytes[slot] = 1 + (int64_t)(random >> 20) % (1 << (5 + (random >> 8) % 20));
-                handle[slot] = caching_alloc(model, bytes[slot], 0, &at[slot]);
+                handle[slot] = caching_alloc(model, bytes[slot], common, &at[slot]);
                 sum += bytes[slot];
                 assert_true(handle[slot] >= 0);
             }
@@ -187,7 +225,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding), cmocka_unit_test(segments), cmocka_unit_test(best_fit),
-        cmocka_unit_test(settings), cmocka_unit_test(given),    cmocka_unit_test(any_order),
+        cmocka_unit_test(settings), cmocka_unit_test(given),    cmocka_unit_test(private_pools),
+        cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests_name("an_caching_model", tests, NULL, NULL);
 }
