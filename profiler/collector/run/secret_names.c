@@ -7,8 +7,11 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
+
+#include "tacho_utf8.h"
 
 #define NAME_MOST 256 /* bytes of a name that are looked at: its last ones */
 
@@ -26,14 +29,16 @@ static const char strong[] =
     "wskey wepkey pskkey passwort kennwort motdepasse contrasena usersecret dockerauth "
     "pincode macaroon kerberosticket verificationcode securitycode stringdata ftppass smtppass "
     "ldappass bindpass bindpw mailpass redispass mysqlpass proxypass vncpass sudopass aeskey "
-    "hmackey rsakey fernetkey jwtkey awskey azurekey gcpkey s3key hfkey vaultkey";
+    "hmackey rsakey fernetkey jwtkey awskey azurekey gcpkey s3key hfkey vaultkey "
+    "haslo heslo losenord wachtwoord sifre adgangskode salasana jelszo palavrapasse geslo lozinka "
+    "geheimnis geheim slaptazodis jeton";
 
 /* These say so as a whole word. */
 static const char weak[] =
     "token key keys pass pwd pw psw auth sig sas jwt otp totp pin dsn private session "
     "cred tok creds pat mfa psk oauth2 sid nonce xauth pem kubeconfig passwd hmac ticket "
     "license licence pgpass apptoken accesscode unlock salt csrf xsrf community 2fa tfa "
-    "authentication";
+    "authentication clave cle chave schlussel klucz nyckel anahtar kulcs";
 
 /* Beside one of these a weak word is doubtful. */
 static const char harmless[] =
@@ -50,6 +55,13 @@ static const char harmless[] =
 static const char about[] =
     "file path dir name store provider length len type policy manager backend mode count min "
     "max env ttl timeout";
+
+/* Words for passwords, tokens, secrets and keys, in small letters where there are such. They say
+ * "secret" anywhere in a name. */
+static const char foreign[] =
+    "парол токен секрет ключ лозинка 密码 密碼 口令 令牌 密钥 密鑰 秘钥 凭证 憑證 暗証 パスワード "
+    "トークン シークレット 秘密 鍵 비밀번호 암호 토큰 비밀 κωδικός κωδικος μυστικό κλειδί סיסמה סיסמא "
+    "كلمة_المرور كلمة-المرور مفتاح รหัสผ่าน पासवर्ड गुप्त";
 
 static const char switches[] = "true false yes no on off none null auto default";
 
@@ -70,6 +82,89 @@ static bool is_weak(const char *word, size_t length)
     return col_list_has(weak, word, length);
 }
 
+/* ---- letters that are not ASCII's ------------------------------------------------------------ */
+
+/* The letters U+00C0 to U+017F without what is above or below them. */
+static const char plain_letters[] =
+    "AAAAAAACEEEEIIIIDNOOOOO*OUUUUYTsaaaaaaaceeeeiiiidnooooo*ouuuuyty"
+    "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL"
+    "lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
+
+/* A name whose letters with accents and of full width are those of ASCII. Other characters are one
+ * byte FOREIGN_LETTER each, and all of them are in `lower` too, in small letters. */
+struct folded {
+    char name[NAME_MOST + 1], lower[NAME_MOST + 1];
+    size_t length;
+    bool foreign;
+};
+#define FOREIGN_LETTER '\x80'
+
+/* The small letter of a Greek or Cyrillic one. */
+static uint32_t small_letter(uint32_t letter)
+{
+    if ((letter >= 0x391 && letter <= 0x3a9) || (letter >= 0x410 && letter <= 0x42f))
+        return letter + 0x20;
+    return letter >= 0x400 && letter <= 0x40f ? letter + 0x50 : letter;
+}
+
+/* What a character of several bytes is among ASCII's; 0: none of them; ' ': an accent that follows
+ * its letter. */
+static char plain_letter(uint32_t letter)
+{
+    if (letter >= 0xc0 && letter < 0xc0 + sizeof plain_letters - 1)
+        return plain_letters[letter - 0xc0];
+    if (letter >= 0xff01 && letter <= 0xff5e)
+        return (char)(letter - 0xff01 + '!');
+    return letter >= 0x300 && letter <= 0x36f ? ' ' : 0;
+}
+
+static uint32_t code_point(const unsigned char *bytes, size_t count)
+{
+    uint32_t letter = bytes[0] & (0xffu >> (count + 1));
+    for (size_t i = 1; i < count; i++)
+        letter = letter << 6 | (bytes[i] & 0x3f);
+    return letter;
+}
+
+static struct folded fold(const char *name, size_t length)
+{
+    struct folded folded = {.length = 0};
+    const unsigned char *at = (const unsigned char *)name, *end = at + length;
+    size_t lower = 0;
+    for (size_t bytes; at < end; at += bytes) {
+        bytes = tacho_utf8_sequence(at, (size_t)(end - at));
+        uint32_t letter = bytes > 1 ? code_point(at, bytes) : *at;
+        char plain = *at < 0x80 ? (char)*at : 0;
+        if (bytes > 1)
+            plain = plain_letter(letter);
+        bytes = bytes ? bytes : 1;
+        if (plain == ' ' && bytes > 1)
+            continue;
+        folded.foreign = folded.foreign || *at >= 0x80;
+        folded.name[folded.length++] = plain ? plain : FOREIGN_LETTER;
+        memcpy(folded.lower + lower, at, bytes);
+        if (bytes == 2) {
+            letter = small_letter(letter);
+            folded.lower[lower] = (char)(0xc0 | letter >> 6);
+            folded.lower[lower + 1] = (char)(0x80 | (letter & 0x3f));
+        }
+        lower += bytes;
+    }
+    return folded;
+}
+
+/* Is there a word of a list in a text? */
+static bool holds_word(const char *list, const char *text)
+{
+    for (; *text; text++)
+        for (const char *at = list; *at; at += strcspn(at, " "), at += *at == ' ')
+            if (strncmp(text, at, strcspn(at, " ")) == 0)
+                return true;
+    return false;
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
 /* Copies the name in lower case, a blank before each of its words; and without blanks. */
 static void split_words(const char *name, size_t length, char *words, char *squeezed)
 {
@@ -86,21 +181,13 @@ static void split_words(const char *name, size_t length, char *words, char *sque
     *words = *squeezed = 0;
 }
 
-static bool has_strong(const char *squeezed)
-{
-    for (; *squeezed; squeezed++)
-        for (const char *at = strong; *at; at += strcspn(at, " "), at += *at == ' ')
-            if (strncmp(squeezed, at, strcspn(at, " ")) == 0)
-                return true;
-    return false;
-}
-
 enum col_name_kind col_name_kind(const char *name, size_t length)
 {
     char words[2 * NAME_MOST + 1], squeezed[NAME_MOST + 1];
     bool found = false, doubtful = false, ends_about = false;
     size_t skipped = length > NAME_MOST ? length - NAME_MOST : 0;
-    split_words(name + skipped, length - skipped, words, squeezed);
+    struct folded folded = fold(name + skipped, length - skipped);
+    split_words(folded.name, folded.length, words, squeezed);
     for (const char *word = words + strspn(words, " "); *word; word += strspn(word, " ")) {
         size_t bytes = strcspn(word, " "), letters = bytes;
         while (letters && isdigit((unsigned char)word[letters - 1])) /* "token2" */
@@ -110,8 +197,12 @@ enum col_name_kind col_name_kind(const char *name, size_t length)
         ends_about = col_list_has(about, word, bytes);
         word += bytes;
     }
-    if (has_strong(squeezed))
+    if (folded.foreign && holds_word(foreign, folded.lower))
+        return COL_NAME_SECRET;
+    if (holds_word(strong, squeezed))
         return ends_about ? COL_NAME_DOUBTFUL : COL_NAME_SECRET;
+    if (!found && memchr(folded.name, FOREIGN_LETTER, folded.length))
+        return COL_NAME_FOREIGN;
     if (!found)
         return COL_NAME_HARMLESS;
     return doubtful ? COL_NAME_DOUBTFUL : COL_NAME_WEAK;
@@ -136,6 +227,8 @@ bool col_name_hides(enum col_name_kind kind, const char *value, size_t length)
         return false;
     if (kind == COL_NAME_SECRET)
         return true;
+    if (kind == COL_NAME_FOREIGN)
+        return !is_number(value, length);
     if (kind == COL_NAME_WEAK)
         return length > 3 || !is_number(value, length);
     if (length < 6 || is_number(value, length) || memchr(value, '/', length))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each rule walks over the text and marks what it takes for a secret: values behind names, values
- * behind options of known programs, credentials in URLs, words with the shape of a key, blocks.
+ * behind options of known programs, words with the shape of a key, blocks.
  */
 #include "profiler/collector/run/secrets.h"
 
@@ -15,6 +15,7 @@
 #include "profiler/collector/run/secret_pipes.h"
 #include "profiler/collector/run/secret_shapes.h"
 #include "profiler/collector/run/secret_text.h"
+#include "profiler/collector/run/secret_urls.h"
 
 #define NAME   COL_TEXT_NAME
 #define BLANK  COL_TEXT_BLANK
@@ -301,6 +302,8 @@ static const char *hide_behind_name(struct col_text *in, const char *name, size_
         kind = kind_of_name(name, length, before);
     }
     const char *after = name + length;
+    if (kind == COL_NAME_FOREIGN && *name != '-' && (name > argument || *after != '='))
+        return after; /* words of a text */
     if (hide_default(in, name, length) != name || kind == COL_NAME_HARMLESS)
         return after;
     hide_member(in, kind, name);
@@ -431,63 +434,6 @@ static void hide_option_values(struct col_text *in)
     }
 }
 
-/* ---- credentials in URLs ---------------------------------------------------------------------------------------- */
-
-/* The '@' that ends the credentials that begin at `from`; NULL: there are none. A password may
- * contain '/', which nothing but a port tells from the path behind a host. */
-static const char *credentials_end(const char *from, const char *end)
-{
-    const char *host_end = from + strcspn(from, "/?#"), *sign = NULL;
-    host_end = host_end < end ? host_end : end;
-    for (const char *at = from; at < host_end; at++)
-        sign = *at == '@' ? at : sign;
-    const char *colon = memchr(from, ':', (size_t)(host_end - from));
-    if (!sign && colon && colon + 1 + strspn(colon + 1, "0123456789") < host_end)
-        sign = memchr(host_end, '@', (size_t)(end - host_end));
-    return sign;
-}
-
-/* In a URL all text before the '@' is hidden, but not the name of a user alone where that is
- * no key ("ssh://git@host"). */
-static void hide_url_credentials(struct col_text *in)
-{
-    const char *end = in->text + in->size;
-    for (const char *at = in->text; at + 2 < end; at++) {
-        if (strncmp(at, "//", 2) != 0 || begins_argument(in, at))
-            continue;
-        const char *from = at + 2, *scheme = at - (at[-1] == ':');
-        const char *sign = credentials_end(from, from + strcspn(from, BLANK "<>"));
-        const char *name = scheme;
-        while (name > in->text && isalpha((unsigned char)name[-1]))
-            name--;
-        bool is_key = sign && (memchr(from, ':', (size_t)(sign - from)) ||
-                               !col_list_has(col_user_schemes, name, (size_t)(scheme - name)));
-        if (is_key)
-            hide(in, from, sign);
-    }
-}
-
-/* "user:password@host" without a scheme. */
-static void hide_user_password(struct col_text *in)
-{
-    const char *end = in->text + in->size;
-    for (const char *at = in->text; at < end; at++) {
-        const char *from = at, *equals;
-        at += strcspn(at, BLANK QUOTE "<>");
-        const char *sign = memchr(from, '@', (size_t)(at - from));
-        if (!sign || strncmp(sign, "@sha256:", 8) == 0)
-            continue;
-        if ((equals = memchr(from, '=', (size_t)(sign - from))))
-            from = equals + 1;
-        const char *colon = memchr(from, ':', (size_t)(sign - from));
-        if (!colon || colon[1] == '/')
-            continue;
-        for (const char *other = sign; other < at && !is_one_of(*other, "/?#"); other++)
-            sign = *other == '@' ? other : sign;
-        hide(in, from, sign);
-    }
-}
-
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 /* Is a word of hexadecimal digits named as a hash: is it part of a path of files, or does it or the
@@ -580,8 +526,7 @@ void col_secrets_find(const char *text, size_t size, bool *marks)
     hide_named_values(&in);
     hide_option_values(&in);
     col_pipes_hide(&in);
-    hide_url_credentials(&in);
-    hide_user_password(&in);
+    col_urls_hide(&in);
     hide_keys(&in);
     hide_blocks(&in);
 }
