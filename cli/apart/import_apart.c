@@ -30,7 +30,7 @@
 
 struct shared {
     _Atomic int64_t done, total;
-    atomic_bool stop;
+    atomic_bool stop, filtered;
     int code;
     struct store_import_result result;
     struct tacho_error error;
@@ -152,13 +152,13 @@ _Noreturn static void run_child(struct apart *apart)
     if (*apart->unpacked)
         setenv("TMPDIR", apart->unpacked, 1);
     const char *const folders[] = {apart->hidden, apart->unpacked};
-    cli_confine(&(struct cli_reach){.read = apart->options->in,
-                                    .read_count = apart->options->in_count,
-                                    .write = folders,
-                                    .write_count = *apart->unpacked ? 2 : 1});
-
+    int confined = cli_confine(&(struct cli_reach){.read = apart->options->in,
+                                                   .read_count = apart->options->in_count,
+                                                   .write = folders,
+                                                   .write_count = *apart->unpacked ? 2 : 1});
     struct store_import_options options = *apart->options;
     struct shared *shared = apart->shared;
+    atomic_store_explicit(&shared->filtered, confined & CLI_CONFINED_CALLS, memory_order_relaxed);
     options.out = apart->made;
     options.progress = tell;
     options.ctx = apart;
@@ -256,19 +256,22 @@ static int run(struct apart *apart, struct store_import_result *result, struct t
 }
 
 int cli_import_apart(const struct store_import_options *options, struct store_import_result *result,
-                     struct tacho_error *err)
+                     bool *filtered, struct tacho_error *err)
 {
     struct apart *apart = calloc(1, sizeof *apart);
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int rc = TACHO_ENOMEM;
+    *filtered = true;
     if (!apart || shared == MAP_FAILED) {
         tacho_fail(err, rc, NULL, "%s: out of memory", options->in[0]);
     } else {
         apart->options = options;
         apart->shared = shared;
         rc = make_folders(apart, err);
+        shared->filtered = true; /* nothing is said of a child that never was */
         rc = rc ? rc : run(apart, result, err);
+        *filtered = shared->filtered;
         remove_folders(apart);
     }
     free(apart);

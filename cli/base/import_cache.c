@@ -54,6 +54,17 @@ int cli_import_check(const char *in)
                      "%s: neither a file nor a folder", in);
 }
 
+/* Says, once, that a trace was parsed with all rights of the user. */
+static void note_unfiltered(const char *in)
+{
+    static bool said;
+    if (!said)
+        cli_say("%s: parsed without a filter of system calls: this system refuses it (seccomp), so "
+                "a defect of the parser would have your rights; give it traces that you trust",
+                in);
+    said = true;
+}
+
 int cli_import_files(const char *const *in, size_t in_count, const char *out, const char *marker,
                      bool quiet, struct store_import_result *import_result, int *code)
 {
@@ -68,10 +79,13 @@ int cli_import_files(const char *const *in, size_t in_count, const char *out, co
                                                   .step_marker = marker,
                                                   .progress = cli_progress_step,
                                                   .ctx = &progress};
-    int rc = cli_import_apart(&import_options, import_result, &err);
+    bool filtered;
+    int rc = cli_import_apart(&import_options, import_result, &filtered, &err);
     int stopped = cli_progress_end(&progress);
     if (code)
         *code = rc;
+    if (!filtered)
+        note_unfiltered(in[0]);
     if (!rc)
         return 0;
     if (rc == TACHO_EINTERRUPTED && stopped && stopped != SIGINT)

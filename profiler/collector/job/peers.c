@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/proc.h"
 #include "profiler/collector/os/text.h"
 #include "store/store.h"
 
@@ -26,6 +27,9 @@
 #define SILENT_NS 1900000000ll
 /* A rank that binds a name listens at once: a name that stays bound and refuses is held. */
 #define HELD_NS 700000000ll
+/* Between two looks whether a leader that does not answer was stopped, and how long it may be. */
+#define LOOK_MS    250
+#define STOPPED_NS 2000000000ll
 
 void col_peers_init(struct col_peers *peers)
 {
@@ -64,12 +68,14 @@ static int socket_new(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Does the process at the other end belong to the same user? */
-static bool is_own_user(int fd)
+/* Does the process at the other end belong to the same user? *pid: which one it is; 0: not known. */
+static bool is_own_user(int fd, int32_t *pid)
 {
     struct ucred who = {0};
     socklen_t bytes = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid();
+    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid();
+    *pid = who.pid;
+    return own;
 }
 
 bool col_peer_send(int fd, struct peer_message *message, enum peer_type type)
@@ -144,9 +150,29 @@ enum answer {
     ANSWER_BUSY,     /* the queue of the socket is full */
     ANSWER_GONE,     /* the leader has just gone */
     ANSWER_STRANGER, /* another user holds the name */
+    ANSWER_STOPPED,  /* the leader has been stopped (SIGSTOP, a debugger) for a while */
     ANSWER_REFUSED,
     ANSWER_WELCOME
 };
+
+/* Waits for the answer of a leader: as long as it may take one that measures the machine, but not
+ * for one that is stopped. -1: it has hung up; 0: no answer; 1: an answer. */
+static int hear_leader(int fd, int32_t pid, struct peer_message *answer, bool *stopped)
+{
+    int64_t now = col_clock_now(), until = now + JOIN_NS, ran = now;
+    int got = 0;
+    *stopped = false;
+    while (!got && !*stopped && now < until) {
+        struct col_proc_stat stat;
+        got = col_peer_receive(fd, answer, LOOK_MS);
+        now = col_clock_now();
+        if (pid <= 0 || col_proc_read_stat(pid, &stat) != 0 ||
+            (stat.state != 'T' && stat.state != 't'))
+            ran = now;
+        *stopped = now - ran > STOPPED_NS;
+    }
+    return got;
+}
 
 /* Asks the leader of a session to join it. */
 static enum answer ask(struct col_peers *peers, unsigned session, struct peer_message *hello,
@@ -158,17 +184,21 @@ static enum answer ask(struct col_peers *peers, unsigned session, struct peer_me
     if (fd < 0)
         return ANSWER_NONE;
     enum answer answer = ANSWER_STRANGER;
+    int32_t pid;
+    bool stopped;
     if (connect(fd, (struct sockaddr *)&address, length) != 0) {
         answer = errno == EAGAIN ? ANSWER_BUSY : ANSWER_NONE;
-    } else if (is_own_user(fd)) {
+    } else if (is_own_user(fd, &pid)) {
         snprintf(hello->job, sizeof hello->job, "%s", peers->job.id);
         snprintf(hello->path, sizeof hello->path, "%s", peers->path);
-        int got = col_peer_send(fd, hello, PEER_HELLO)
-                      ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000))
-                      : -1;
+        int got = col_peer_send(fd, hello, PEER_HELLO) ? hear_leader(fd, pid, welcome, &stopped) : -1;
         answer = got < 0 ? ANSWER_GONE : ANSWER_REFUSED;
         if (got == 1 && welcome->type == PEER_WELCOME)
             answer = ANSWER_WELCOME;
+        if (got == 0 && stopped) {
+            answer = ANSWER_STOPPED;
+            peers->stopped = pid;
+        }
     }
     if (answer == ANSWER_WELCOME)
         *out = fd;
@@ -220,8 +250,10 @@ static bool ask_all(struct col_peers *peers, struct search *search, struct peer_
             note_gone(search, i, search->silent_at);
         else
             search->gone_at[i] = 0;
-        if (answer == ANSWER_STRANGER)
+        if (answer == ANSWER_STRANGER || answer == ANSWER_STOPPED)
             search->held |= 1u << i;
+        if (answer == ANSWER_STOPPED)
+            search->silent_at = col_clock_now();
         peers->again |= answer == ANSWER_REFUSED;
         if (answer == ANSWER_NONE && i < *vacant)
             *vacant = i;

@@ -93,6 +93,7 @@ struct col_peers {
     unsigned session; /* number of the socket's name, from 0 */
     bool again;       /* a live leader of the job refused: not the job's first recording */
     bool is_held;     /* another program holds a name of the job's sockets */
+    int32_t stopped;  /* pid of a leader that was not waited for, because it is stopped; 0: none */
     bool is_known;    /* a launcher started this process: `job` is set */
     struct col_peer *peer;
     unsigned count;

@@ -45,11 +45,16 @@ int col_attach(struct col_session *session)
     col_peers_setup(&session->peers, session->options);
     fill_hello(session, &hello);
     enum col_join join = col_peers_join(&session->peers, &hello, &fd, &welcome);
-    if (session->peers.is_held)
+    const char *instead = join == COL_JOIN_LEADER && session->peers.listener < 0
+                              ? "this rank is recorded into a file of its own"
+                              : "the ranks of this node use the next name";
+    if (session->peers.stopped)
+        col_session_message(session,
+                            "the tacho that leads the ranks of this node (pid %d) is stopped: %s",
+                            (int)session->peers.stopped, instead);
+    else if (session->peers.is_held)
         col_session_message(session, "another program holds the socket name of this job: %s",
-                            join == COL_JOIN_LEADER && session->peers.listener < 0
-                                ? "this rank is recorded into a file of its own"
-                                : "the ranks of this node use the next name");
+                            instead);
     if (join == COL_JOIN_LEADER)
         return -1;
     if (access(welcome.segments, R_OK | W_OK | X_OK) != 0) {

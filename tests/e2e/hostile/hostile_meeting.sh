@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The socket at which the recorders of a job meet, where a program of the same user takes every call and hangs up, or calls a recorder and
-# says nothing: a recorder starts all the same, soon, and those of one job find each other.
+# says nothing, or where the leader is stopped: a recorder starts all the same, soon, and those of one job find each other.
 # parallel: yes
 # timeout: 600
 # shellcheck disable=SC2154 # variables of collector_common.sh
@@ -54,6 +54,22 @@ for ((round = 0; round < rounds; round++)); do
     wait $first || wrong "call: rank 0: $(cat first.err)"
     whole first.tacho
     [ "$(one first.tacho "SELECT count(*) FROM process WHERE rank = 1")" = 1 ] || wrong "call: the ranks did not meet: $(cat second.err)"
+
+    rm -f stop started # the leader is stopped: a rank that comes then is not held up by it
+    record "8$$$round" 0 2 led sh -c 'echo $PPID > started; until [ -e stop ]; do sleep 0.05; done' > led.out 2> led.err &
+    led=$!
+    wait_for test -s started
+    leader=$(cat started)
+    kill -STOP "$leader"
+    SECONDS=0
+    record "8$$$round" 1 2 own true > own.out 2> own.err || { hung=$((hung + 1)); wrong "stopped: exit code $?: $(cat own.err)"; }
+    [ "$SECONDS" -lt 15 ] || wrong "stopped: the rank waited $SECONDS s"
+    kill -CONT "$leader"
+    : > stop
+    wait $led || wrong "stopped: rank 0: $(cat led.err)"
+    grep -q "leads the ranks of this node (pid $leader) is stopped" own.err || wrong "stopped: nothing said: $(cat own.err)"
+    whole led.tacho
+    whole own.tacho
 done
 echo "hostile: who meets at a job's socket | $rounds rounds | $hung hung"
 [ "$hung" = 0 ] && [ "$bad" = 0 ]

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,6 +30,7 @@
 
 #include "cli/apart/confine.h"
 #include "cli/apart/import_apart.h"
+#include "cli/base/import_cache.h"
 
 /* In a child: 255 lines at most are told apart, which this file does not exceed. */
 #define HOLDS(condition) \
@@ -208,7 +211,8 @@ static int import(struct store_import_options options, struct tacho_error *err)
     options.in_count = 1;
     options.out = out;
     *err = (struct tacho_error){0};
-    int rc = cli_import_apart(&options, &result, err);
+    bool filtered;
+    int rc = cli_import_apart(&options, &result, &filtered, err);
     assert_int_equal(files_in(at("out")), rc == 0 || rc == TACHO_EEXISTS);
     if (!rc)
         assert_int_equal(result.events, 1);
@@ -236,9 +240,60 @@ static void errors_name_the_file_that_was_asked_for(void **state)
     const char *in = at("in/trace");
     struct store_import_result result;
     struct store_import_options options = {.in = &in, .in_count = 1, .out = at("none/made")};
-    assert_int_equal(cli_import_apart(&options, &result, &err), TACHO_ENOTFOUND);
+    bool filtered;
+    assert_int_equal(cli_import_apart(&options, &result, &filtered, &err), TACHO_ENOTFOUND);
+    assert_true(filtered);
     assert_null(strstr(err.what, ".import"));
 }
+
+#ifdef SYS_open /* x86-64 */
+/* Lets the kernel refuse every filter from now on, as a sandbox may. */
+static void refuse_filters(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    HOLDS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    HOLDS(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Where the filter of system calls is refused, an import goes on and says so, once. */
+static void a_refused_filter_is_said(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    int status;
+    write_file(at("in/trace"), trace);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        const char *in = at("in/trace");
+        struct store_import_result result;
+        HOLDS(freopen(at("far"), "w", stderr) != NULL);
+        refuse_filters();
+        for (int turn = 0; turn < 2; turn++) {
+            HOLDS(cli_import_files(&in, 1, at("out/made"), NULL, false, &result, NULL) == 0);
+            HOLDS(unlink(at("out/made")) == 0);
+        }
+        _exit(fflush(stderr));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    FILE *said = fopen(at("far"), "r");
+    assert_non_null(said);
+    assert_true(fread(text, 1, sizeof text - 1, said) > 0);
+    fclose(said);
+    const char *found = strstr(text, "seccomp");
+    assert_non_null(found);
+    assert_null(strstr(found + 1, "seccomp"));
+}
+#endif
 
 /* Another user who owns the folder can give a folder of the caller's the name of one that an import
  * has left. */
@@ -372,6 +427,9 @@ int main(void)
         WITH_FILES(a_crash_is_an_error),
         WITH_FILES(an_import_can_be_stopped),
         WITH_FILES(what_an_import_did_not_make_stays),
+#ifdef SYS_open
+        WITH_FILES(a_refused_filter_is_said),
+#endif
         cmocka_unit_test(errors_of_a_child_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
