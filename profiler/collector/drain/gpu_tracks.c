@@ -81,7 +81,7 @@ int64_t col_gpu_kernel_name(struct col_drain *drain, struct col_pool *pool, uint
 {
     struct col_gpu *gpu = pool->gpu;
     uint32_t arena = col_gpu_arena_id(gpu, name);
-    if (arena >= pool->map.layout.arena_cap / 8)
+    if (arena >= pool->map.arena_used / 8)
         arena = 0;
     if (col_ids_room(&gpu->kernel, &gpu->kernel_cap, arena)) {
         *rc = TACHO_ENOMEM;

@@ -63,7 +63,7 @@ int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t
 {
     if (arena < pool->string_cap && pool->string[arena])
         return pool->string[arena];
-    if (arena >= pool->map.layout.arena_cap / 8)
+    if (arena >= pool->map.arena_used / 8)
         arena = 0;
     if (col_ids_room(&pool->string, &pool->string_cap, arena)) {
         *rc = TACHO_ENOMEM;

@@ -6,13 +6,19 @@
 #include "profiler/collector/pool/pool.h"
 
 #include <ctype.h>
+#include <linux/magic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 
 #define MOST_BYTES (1ull << 40)            /* of a file; more is damage */
 #define MOST_ARENA (8u * WIRE_ARENA_BYTES) /* of names, which need tables; more is damage */
 #define MOST_TEXT  (64u << 10)             /* bytes of a name or a schema; more is damage */
+/* So many segments, and bytes of names, may be read of any pool: tables for them are small. */
+#define FREE_SEGMENTS WIRE_SEGMENT_CAP
+#define FREE_ARENA    (1u << 20)
 
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
 {
@@ -145,6 +151,37 @@ static bool copy_head(struct col_map *map)
     return col_shared_copy(&map->file, 0, &map->head, sizeof map->head);
 }
 
+/* Bytes that the file really has. A process backs what it uses, so no more than that can be used;
+ * what a file with holes says of itself costs its writer nothing, and could make tables of gigabytes
+ * here. Not every filesystem counts blocks that are backed and not written. */
+static uint64_t backed_bytes(const struct col_map *map)
+{
+    static const long counting[] = {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
+    struct statfs fs;
+    struct stat stat;
+    if (fstatfs(map->file.fd, &fs) != 0 || fstat(map->file.fd, &stat) != 0)
+        return UINT64_MAX;
+    for (size_t i = 0; i < sizeof counting / sizeof *counting; i++)
+        if (fs.f_type == counting[i])
+            return (uint64_t)stat.st_blocks * 512;
+    return UINT64_MAX;
+}
+
+/* The lesser of two counts, if the first is more than what is free. */
+static uint64_t bounded(uint64_t said, uint64_t backed, uint64_t is_free)
+{
+    if (said <= is_free || said <= backed)
+        return said;
+    return backed > is_free ? backed : is_free;
+}
+
+static uint64_t bounded_arena(const struct col_map *map)
+{
+    uint64_t used = map->head.arena_used;
+    used = used < map->layout.arena_cap ? used : map->layout.arena_cap;
+    return used > FREE_ARENA ? bounded(used, backed_bytes(map), FREE_ARENA) : used;
+}
+
 /* The header is copied again after the directory: whatever the records noted there refer to is in
  * it then. */
 bool col_map_look(struct col_map *map, bool all)
@@ -155,15 +192,18 @@ bool col_map_look(struct col_map *map, bool all)
     if (taken > map->used)
         map->used = taken < cap ? taken : cap;
     uint32_t peak = all ? cap : map->used;
+    if (peak > FREE_SEGMENTS && peak > map->peak)
+        peak = (uint32_t)bounded(peak, backed_bytes(map) / map->layout.segment_bytes,
+                                 FREE_SEGMENTS);
     if (peak > map->peak)
         map->peak = peak;
     if (!col_shared_copy_lines(&map->file, map->layout.directory_offset, map->line,
                                (uint64_t)map->peak * sizeof *map->line) ||
         !copy_head(map))
         return false;
-    uint64_t used = map->head.arena_used;
+    uint64_t used = map->head.arena_used > map->arena_used ? bounded_arena(map) : 0;
     if (used > map->arena_used)
-        map->arena_used = used < map->layout.arena_cap ? used : map->layout.arena_cap;
+        map->arena_used = used;
     return true;
 }
 
