@@ -479,6 +479,8 @@ uint32_t kineto_detail_backward(struct kineto *kineto, uint32_t number, enum kin
         key_begin(kineto, class, true, 0);
     } else {
         const struct store_intern_entry *intern_entry = &kineto->details.entry[number];
+        if (kineto->details.arena[intern_entry->offset + 1]) /* it is one: arguments may be large */
+            return number;
         kineto->key.bytes = 0;
         kineto_text_put(&kineto->key, kineto->details.arena + intern_entry->offset,
                         intern_entry->bytes);

@@ -253,6 +253,8 @@ static int end(struct kineto *kineto, const struct kj_event *event)
     return kineto->code ? kineto->code : slice_put(kineto, &slice);
 }
 
+#define COUNTER_NAME_MOST 1024 /* bytes */
+
 /* ---- counters ---------------------------------------------------------------------------------------------------------- */
 
 /* Adds a value of a counter to the batch. */
@@ -298,6 +300,8 @@ static int counter(struct kineto *kineto, const struct kj_event *event)
         return 0;
     }
     struct kj_span name = kineto_inside(event->field[KJ_NAME]);
+    if (name.bytes > COUNTER_NAME_MOST) /* each value has it in the name of its track */
+        name.bytes = COUNTER_NAME_MOST;
     for (size_t i = 0; i < event->arg_count; i++) {
         double value;
         if (!double_of(event->arg[i].value, &value)) {

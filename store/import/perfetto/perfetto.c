@@ -16,6 +16,9 @@
 
 #define PACKET_MOST ((size_t)64 << 20)
 #define FIRST_ROOM  ((size_t)1 << 20)
+/* What compressed packets may hold: so many bytes, and so many times what was read of the file. */
+#define UNPACKED_FREE  ((int64_t)256 << 20)
+#define UNPACKED_TIMES 200
 #define HEAD_LEAST  65536 /* bytes of a head that may end inside of the first packet */
 
 enum { TRACE_PACKET = 1 };
@@ -127,17 +130,26 @@ static struct packet packet_of(struct pb_span message)
 
 static int read_packet(struct perfetto *perfetto, struct pb_span message);
 
+/* Have the compressed packets so far held far more than any trace does? Then what is in more of them
+ * would only take time. */
+static bool is_bomb(const struct perfetto *perfetto)
+{
+    return perfetto->unpacked > UNPACKED_FREE &&
+           perfetto->unpacked / UNPACKED_TIMES > imp_input_position(perfetto->in);
+}
+
 /* Reads the packets in a compressed one, which holds no others. */
 static int read_packed(struct perfetto *perfetto, struct pb_span packed)
 {
     unsigned char *data = NULL;
     size_t bytes = 0;
     struct pb_field field;
-    if (perfetto->unpacking) {
+    if (perfetto->unpacking || is_bomb(perfetto)) {
         perfetto->damaged++;
         return 0;
     }
     int rc = imp_unpack(packed, PACKET_MOST, &data, &bytes);
+    perfetto->unpacked += (int64_t)bytes;
     perfetto->damaged += rc == TACHO_EFORMAT;
     rc = rc == TACHO_EFORMAT ? 0 : rc;
     perfetto->unpacking = true;
@@ -264,6 +276,7 @@ static int read_packets(void *ctx, struct imp_input *in, kineto_emit *emit, void
     int rc = window.data ? 0 : TACHO_ENOMEM;
     perfetto->emit = emit;
     perfetto->to = to;
+    perfetto->in = in;
     while (!rc && more) {
         rc = next_packet(perfetto, &window, &packet, &more, &cut, err);
         if (!rc && more && packet.bytes)
@@ -293,6 +306,8 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
                   {"slice nested too deep", perfetto->too_deep},
                   {"event whose clock is not known", perfetto->no_clock},
                   {"packet larger than 64 MiB", perfetto->too_large},
+                  {"packet of a writer beyond the 65536th (kept without its names)",
+                   perfetto->writers_beyond},
                   {"compressed packets that are damaged or too large", perfetto->damaged}};
     char text[80];
     int rc = 0;

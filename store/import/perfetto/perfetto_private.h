@@ -78,11 +78,14 @@ struct perfetto {
     struct imp_map sequence_of, track_of;
     struct perfetto_sequence *sequence;
     size_t sequence_count, sequence_room;
+    struct perfetto_sequence forgotten; /* of writers beyond those that are remembered */
     struct perfetto_track *track;
     size_t track_count, track_room;
     int64_t rank;   /* STORE_ABSENT: none; RANK_MANY: several */
     bool unpacking; /* the packet was compressed */
-    int64_t events, damaged, others, no_begin, too_deep, no_clock, too_large;
+    struct imp_input *in;
+    int64_t unpacked; /* bytes, of all compressed packets */
+    int64_t events, damaged, others, no_begin, too_deep, no_clock, too_large, writers_beyond;
 };
 
 #define PERFETTO_RANK_MANY (-2)

@@ -24,6 +24,9 @@ enum { COUNTER_MULTIPLIER = 4, COUNTER_INCREMENTAL = 5 };
 enum { PROCESS_PID = 1, PROCESS_NAME = 6, PROCESS_LABELS = 8 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 
+#define WRITERS_MOST 65536 /* whose names and clocks are remembered */
+#define TEXT_MOST    4096  /* bytes of a name: any number of events may have it by its number */
+
 /* ---- writers ----------------------------------------------------------------------------------- */
 
 struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_t id)
@@ -31,6 +34,11 @@ struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_
     const int64_t *known = imp_map_find(&perfetto->sequence_of, id, 0);
     if (known)
         return &perfetto->sequence[*known];
+    if (perfetto->sequence_count == WRITERS_MOST) {
+        perfetto->writers_beyond++;
+        perfetto_sequence_clear(&perfetto->forgotten);
+        return &perfetto->forgotten;
+    }
     if (imp_list_room((void **)&perfetto->sequence, &perfetto->sequence_room,
                       perfetto->sequence_count, sizeof *perfetto->sequence) ||
         imp_map_put(&perfetto->sequence_of, id, 0, (int64_t)perfetto->sequence_count))
@@ -83,7 +91,7 @@ struct pb_span perfetto_text(const struct perfetto *perfetto, size_t text)
         return (struct pb_span){NULL, 0};
     const struct store_intern_entry *entry = &perfetto->texts.entry[text - 1];
     return (struct pb_span){(const unsigned char *)perfetto->texts.arena + entry->offset,
-                            entry->bytes};
+                            entry->bytes < TEXT_MOST ? entry->bytes : TEXT_MOST};
 }
 
 struct pb_span perfetto_interned_text(const struct perfetto *perfetto,
@@ -337,6 +345,7 @@ void perfetto_clear(struct perfetto *perfetto)
 {
     for (size_t i = 0; i < perfetto->sequence_count; i++)
         perfetto_sequence_clear(&perfetto->sequence[i]);
+    perfetto_sequence_clear(&perfetto->forgotten);
     for (size_t i = 0; i < perfetto->track_count; i++) {
         for (size_t k = 0; k < perfetto->track[i].open_count; k++)
             perfetto_open_clear(&perfetto->track[i].open[k]);

@@ -41,13 +41,19 @@ enum { LOCATION_ID = 1, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_FILE = 4 };
 
+#define FUNCTION_MOST 1024 /* bytes of one that are looked at */
+
 struct reading {
     struct imp_rows rows;
     struct pb_span *string; /* the table of strings */
     size_t string_count, string_room;
     struct imp_map functions, locations; /* id -> where its message is in the file */
     const unsigned char *data;
-    struct imp_map frames; /* id of a location and number of a line -> string of the store */
+    struct imp_map frames; /* id of a function and number of a line -> string of the store */
+    /* Frames of locations that were read, the number of each before them; id -> its place. */
+    struct imp_map resolved;
+    int64_t *frame;
+    size_t frame_count, frame_room;
     struct value_type {
         uint64_t type, unit;
     } type[TYPES_MOST], period_type;
@@ -234,6 +240,8 @@ static void choose_values(struct reading *reading)
 static int frame_of(struct reading *reading, uint64_t function_id, uint64_t line, int64_t *string)
 {
     struct pb_span function = place_of(&reading->functions, reading, function_id);
+    if (function.bytes > FUNCTION_MOST) /* any number of lines may name it */
+        function.bytes = FUNCTION_MOST;
     const int64_t *known = imp_map_find(&reading->frames, (int64_t)function_id, (int64_t)line);
     char text[1024];
     if (known) {
@@ -255,26 +263,59 @@ static int frame_of(struct reading *reading, uint64_t function_id, uint64_t line
     return rc ? rc : imp_map_put(&reading->frames, (int64_t)function_id, (int64_t)line, *string);
 }
 
-/* Appends the frames of a location to a stack, innermost first: functions that were inlined are
- * lines of one location. */
-static int add_location(struct reading *reading, uint64_t id, int64_t frame[FRAMES_MOST],
-                        size_t *count)
+static int keep_frame(struct reading *reading, int64_t frame)
+{
+    int rc = imp_list_room((void **)&reading->frame, &reading->frame_room, reading->frame_count,
+                           sizeof frame);
+    if (!rc)
+        reading->frame[reading->frame_count++] = frame;
+    return rc;
+}
+
+/* Reads the frames of a location, innermost first: functions that were inlined are lines of one
+ * location. Without lines its address is its only frame. */
+static int resolve(struct reading *reading, uint64_t id)
 {
     struct pb_span location = place_of(&reading->locations, reading, id);
     struct pb pb = pb_of(location);
     struct pb_field field;
-    size_t before = *count;
+    size_t place = reading->frame_count, count = 0;
     char address[40];
-    int rc = 0;
-    while (!rc && pb_next(&pb, &field) && *count < FRAMES_MOST)
-        if (field.number == LOCATION_LINE && field.wire == PB_BYTES)
-            rc = frame_of(reading, number_of(field.span, LINE_FUNCTION),
-                          number_of(field.span, LINE_LINE), &frame[(*count)++]);
-    if (rc || *count > before || *count == FRAMES_MOST)
-        return rc;
-    int length =
-        snprintf(address, sizeof address, "0x%" PRIx64, number_of(location, LOCATION_ADDRESS));
-    return imp_rows_string(&reading->rows, address, (size_t)length, &frame[(*count)++]);
+    int64_t string;
+    int rc = imp_map_put(&reading->resolved, (int64_t)id, 0, (int64_t)place);
+    rc = rc ? rc : keep_frame(reading, 0);
+    while (!rc && pb_next(&pb, &field) && count < FRAMES_MOST) {
+        if (field.number != LOCATION_LINE || field.wire != PB_BYTES)
+            continue;
+        rc = frame_of(reading, number_of(field.span, LINE_FUNCTION),
+                      number_of(field.span, LINE_LINE), &string);
+        rc = rc ? rc : keep_frame(reading, string);
+        count++;
+    }
+    if (!rc && !count) {
+        int length =
+            snprintf(address, sizeof address, "0x%" PRIx64, number_of(location, LOCATION_ADDRESS));
+        rc = imp_rows_string(&reading->rows, address, (size_t)length, &string);
+        rc = rc ? rc : keep_frame(reading, string);
+        count = 1;
+    }
+    if (!rc)
+        reading->frame[place] = (int64_t)count;
+    return rc;
+}
+
+/* Appends the frames of a location to a stack. Each location is read once: samples name the same ones
+ * again and again. */
+static int add_location(struct reading *reading, uint64_t id, int64_t frame[FRAMES_MOST],
+                        size_t *count)
+{
+    const int64_t *place = imp_map_find(&reading->resolved, (int64_t)id, 0);
+    int rc = place ? 0 : resolve(reading, id);
+    if (!rc && !place)
+        place = imp_map_find(&reading->resolved, (int64_t)id, 0);
+    for (int64_t i = 1; !rc && i <= reading->frame[*place] && *count < FRAMES_MOST; i++)
+        frame[(*count)++] = reading->frame[*place + i];
+    return rc;
 }
 
 /* Integers of a field, packed or one by one: calls `add` for each until it returns non-zero. */
@@ -327,7 +368,8 @@ static int write_samples(struct reading *reading, const struct sample *sample, i
                                    .time = reading->start +
                                            (int64_t)(share * (double)reading->duration),
                                    .stack = stack};
-        reading->written += reading->each;
+        if (__builtin_add_overflow(reading->written, reading->each, &reading->written))
+            reading->written = INT64_MAX;
         rc = store_sample_add(db, &row);
     }
     return rc;
@@ -488,6 +530,8 @@ static int read_file(struct imp_run *run, const char *path, struct tacho_error *
     imp_map_free(&reading.functions);
     imp_map_free(&reading.locations);
     imp_map_free(&reading.frames);
+    imp_map_free(&reading.resolved);
+    free(reading.frame);
     imp_whole_free(&whole);
     return rc;
 }
