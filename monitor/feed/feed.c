@@ -277,23 +277,45 @@ static int time_order(const void *left, const void *right)
     return 2 * AN_COMPARE(first->time, second->time) + AN_COMPARE(first->order, second->order);
 }
 
-/* Steps in which a phase lies are special, also where their totals were not recorded. The queue is
- * in the order of time, and the steps of a rank do not overlap. */
-static void mark_special(struct mon_feed *feed)
+static int64_t rank_of_seen(const struct feed_seen *seen)
 {
+    return seen->step ? seen->step->rank : seen->rank;
+}
+
+/* By rank, then as they are in the queue. */
+static int rank_order(const void *left, const void *right)
+{
+    const struct feed_seen *first = *(struct feed_seen *const *)left,
+                           *second = *(struct feed_seen *const *)right;
+    return 2 * AN_COMPARE(rank_of_seen(first), rank_of_seen(second)) + AN_COMPARE(first, second);
+}
+
+/* Steps in which a phase lies are special, also where their totals were not recorded. The queue is
+ * in the order of time: a step comes behind the phases that began before its end. */
+static int mark_special(struct mon_feed *feed)
+{
+    size_t count = 0, phases = 0;
+    struct feed_seen **seen = malloc((feed->count - feed->played + 1) * sizeof *seen);
+    if (!seen)
+        return TACHO_ENOMEM;
     for (size_t i = feed->played; i < feed->count; i++) {
-        const struct feed_seen *phase = &feed->queue[i];
-        if (phase->kind != FEED_OPEN)
-            continue;
-        for (size_t j = i + 1; j < feed->count; j++) {
-            struct mon_step *step = feed->queue[j].step;
-            if (!step || step->rank != phase->rank)
-                continue;
-            if (step->start >= phase->end)
-                break;
-            step->special = true;
-        }
+        phases += feed->queue[i].kind == FEED_OPEN;
+        if (feed->queue[i].kind == FEED_OPEN || feed->queue[i].step)
+            seen[count++] = &feed->queue[i];
     }
+    if (phases)
+        qsort(seen, count, sizeof *seen, rank_order);
+    int64_t end = INT64_MIN; /* of the phases of the rank so far: the last one */
+    for (size_t i = 0; i < count && phases; i++) {
+        if (!i || rank_of_seen(seen[i]) != rank_of_seen(seen[i - 1]))
+            end = INT64_MIN;
+        if (!seen[i]->step)
+            end = seen[i]->end > end ? seen[i]->end : end;
+        else if (seen[i]->step->start < end)
+            seen[i]->step->special = true;
+    }
+    free(seen);
+    return 0;
 }
 
 /* Queues the begin of processes that were read first in this poll. */
@@ -351,9 +373,9 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
     qsort(feed->queue + feed->played, feed->count - feed->played, sizeof *feed->queue, time_order);
     for (size_t i = 0; i < feed->track_count; i++)
         feed->track[i].newest_count = 0; /* places in the queue are others now */
-    mark_special(feed);
+    rc = mark_special(feed);
     feed_resolve_devices(feed);
-    return more;
+    return rc ? rc : more;
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
@@ -380,7 +402,9 @@ static void play_begin(struct mon_feed *feed, struct mon_monitor *monitor,
     const struct feed_process *process = feed_process_of(feed, seen->process);
     int64_t rank = process ? feed_rank_of(feed, process) : -1;
     bool takes_place = false;
-    for (size_t i = 0; process && i < feed->process_count; i++) {
+    size_t at = process ? (size_t)(process - feed->process) : 0;
+    for (size_t i = at > FEED_PLACES ? at - FEED_PLACES : 0;
+         process && i < feed->process_count && i < at + FEED_PLACES; i++) {
         const struct feed_process *other = &feed->process[i];
         if (other == process || !other->steps || feed_rank_of(feed, other) != rank)
             continue;

@@ -10,6 +10,8 @@
 
 enum { FEED_NOTHING = -1, FEED_STEP_MARK = -2 }; /* beside the phases of a detail */
 
+#define FEED_PLACES 1024 /* processes without a rank that get one by their place */
+
 struct feed_process {
     int64_t id, rank, pid, steps;
     int64_t start, end; /* STORE_ABSENT: it has not ended, as far as was read */
@@ -70,6 +72,7 @@ struct mon_feed {
     size_t detail_count, detail_room;
     bool *collects; /* by id of a string: it names a collection of garbage */
     size_t string_count, string_room;
+    int64_t detail_rows, string_rows; /* that were read */
     struct feed_key *key;
     size_t key_count, key_room;
     size_t keys_resolved; /* keys that there were when devices were given their ranks */

@@ -9,6 +9,22 @@
 #include "analyzers/base/arena.h"
 #include "monitor/feed/feed_private.h"
 
+#define COLLECTIVES_MOST 256
+#define DEVICES_MOST     4096 /* counters of devices whose rank is looked for */
+#define IDS_FREE         65536
+#define IDS_A_ROW        16
+
+/* Can a row have this id? Rows are numbered one after the other, so tables by id have the size of the
+ * table; an id that is far ahead would make one of any size. */
+static bool is_next(struct mon_feed *feed, int64_t id, int64_t *rows)
+{
+    ++*rows;
+    if (id <= IDS_FREE || (id - IDS_FREE) / IDS_A_ROW <= *rows)
+        return true;
+    feed->rc = TACHO_ECORRUPT;
+    return false;
+}
+
 int feed_room(struct mon_feed *feed, void *array, size_t *room, size_t count, size_t size)
 {
     if (count < *room)
@@ -44,11 +60,15 @@ bool feed_has_ended(const struct feed_process *process, int64_t time)
     return process->end != STORE_ABSENT && process->end <= time;
 }
 
+/* The place of a process among those of its time is its rank, where it names none. Of very many
+ * processes each is one of its own: they would all be compared with each other. */
 int64_t feed_rank_of(const struct mon_feed *feed, const struct feed_process *process)
 {
     int64_t place = 0;
     if (process->rank != STORE_ABSENT)
         return process->rank;
+    if (process - feed->process >= FEED_PLACES)
+        return process - feed->process;
     for (const struct feed_process *other = feed->process; other != process; other++)
         place += other->steps > 0 && !feed_has_ended(other, process->start);
     return place;
@@ -105,12 +125,14 @@ static bool is_text(const char *text, const char *word)
     return text && !strcmp(text, word);
 }
 
-/* The one copy of a name of a collective; NULL: no memory. */
+/* The one copy of a name of a collective; NULL: no memory. There are a dozen of them. */
 static const char *collective_name(struct mon_feed *feed, const char *name)
 {
     for (size_t i = 0; i < feed->collective_count; i++)
         if (!strcmp(feed->collective[i], name))
             return feed->collective[i];
+    if (feed->collective_count == COLLECTIVES_MOST)
+        return "collective";
     if (feed_room(feed, &feed->collective, &feed->collective_room, feed->collective_count,
                   sizeof *feed->collective) ||
         !(feed->collective[feed->collective_count] = strdup(name)))
@@ -149,6 +171,8 @@ static int on_detail(void *ctx, const struct store_detail *row)
     struct mon_feed *feed = ctx;
     if (row->id < (int64_t)feed->detail_count)
         return 0;
+    if (!is_next(feed, row->id, &feed->detail_rows))
+        return feed->rc;
     while ((int64_t)feed->detail_count <= row->id) {
         if (feed_room(feed, &feed->detail, &feed->detail_room, feed->detail_count,
                       sizeof *feed->detail))
@@ -163,6 +187,8 @@ static int on_detail(void *ctx, const struct store_detail *row)
 static int on_string(void *ctx, int64_t id, const char *text)
 {
     struct mon_feed *feed = ctx;
+    if (id < 0 || !is_next(feed, id, &feed->string_rows))
+        return feed->rc = TACHO_ECORRUPT;
     while ((int64_t)feed->string_count <= id) {
         if (feed_room(feed, &feed->collects, &feed->string_room, feed->string_count,
                       sizeof *feed->collects))
@@ -268,15 +294,17 @@ static int64_t nvml_number(const struct mon_feed *feed, const char *device)
 
 void feed_resolve_devices(struct mon_feed *feed)
 {
+    int looked = 0; /* each look goes over all keys */
     if (feed->keys_resolved == feed->key_count)
         return;
     feed->keys_resolved = feed->key_count;
-    for (size_t i = 0; i < feed->track_count; i++) {
+    for (size_t i = 0; i < feed->track_count && looked < DEVICES_MOST; i++) {
         struct feed_track *track = &feed->track[i];
         char key[48];
         if (!track->is_counter || !track->device || track->rank >= 0 ||
             feed_process_of(feed, track->process))
             continue;
+        looked++;
         snprintf(key, sizeof key, "nvml.%lld.uuid", (long long)nvml_number(feed, track->device));
         const char *uuid = mon_feed_key(feed, key);
         const struct feed_process *owner = uuid ? owner_of(feed, uuid) : NULL;

@@ -275,10 +275,11 @@ static void read_header(struct origin *origin, struct ij *json)
 
 static void read_metadata(struct origin *origin, struct ij *json)
 {
+    int64_t time;
     for (bool more = ij_enter(json); more; more = ij_more(json)) {
         struct ij_text key = ij_key(json);
         if (ij_is(key, "dump_timestamp_us"))
-            ij_int(json, &origin->dumped_us);
+            origin->dumped_us = ij_int(json, &time) && time >= 0 && time <= TIME_MOST ? time : 0;
         else if (ij_is(key, "hostname"))
             copy_text(ij_text_of(json), origin->host);
         else if (ij_is(key, "pid"))

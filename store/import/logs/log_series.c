@@ -135,7 +135,8 @@ static int end_step(struct log_series *series)
     series->rows->run->events++;
     if (isfinite(ns)) {
         /* Times of lines are often whole seconds: steps do not overlap because of that. */
-        int64_t least = series->last_end + llround(ns) * steps;
+        bool fits = ns * (double)steps < (double)IMP_TIME_MAX;
+        int64_t least = fits ? series->last_end + llround(ns) * steps : INT64_MAX;
         end = end == STORE_ABSENT || end < least ? least : end;
         if (end > IMP_TIME_MAX || least > IMP_TIME_MAX) {
             series->rows->bad_time++;

@@ -125,7 +125,7 @@ static void release(struct nsight *nsight)
                                     &nsight->tracks[2],     &nsight->tracks[3], &nsight->contexts,
                                     &nsight->records,       &nsight->devices,   &nsight->domains,
                                     &nsight->categories,    &nsight->joined,    &nsight->calls,
-                                    &nsight->record_streams};
+                                    &nsight->record_streams, &nsight->long_text};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         imp_map_free(maps[i]);
     for (size_t i = 0; i < nsight->process_count; i++)
@@ -133,7 +133,11 @@ static void release(struct nsight *nsight)
     for (size_t i = 0; i < nsight->label_count; i++)
         free(nsight->label[i]);
     nsight_payload_free(nsight);
-    sqlite3_finalize(nsight->string);
+    for (size_t i = 0; i < sizeof nsight->texts / sizeof *nsight->texts; i++)
+        sqlite3_finalize(nsight->texts[i]);
+    for (size_t i = 0; i < nsight->cut_count; i++)
+        free(nsight->cut[i]);
+    free(nsight->cut);
     imp_database_close(&nsight->database);
     free(nsight->label);
     free(nsight->process);

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/nsight/nsight_private.h"
+
+#define NSIGHT_TEXT_MOST 65536 /* bytes */
 
 /* ---- tables and columns ------------------------------------------------------------------------------------------------------- */
 
@@ -176,43 +179,88 @@ const char *nsight_text(sqlite3_stmt *st, int column)
                : NULL;
 }
 
-/* Prepares the look-up of one string. Ids are looked up one at a time, because an export can hold
- * millions of strings of which few are needed. Where the table has no primary key, the look-up uses
- * a temporary copy that has one. */
-static void prepare_string(struct nsight *nsight)
+/* Prepares the look-up of a text by its id. Ids are looked up one at a time, because an export can
+ * hold millions of strings of which few are needed. Where the id is no primary key, the look-up uses
+ * a temporary copy that has one; what cannot be copied because it is damaged is missing. */
+static void prepare_texts(struct nsight *nsight, enum nsight_texts which)
 {
-    char table[NSIGHT_NAME_MAX];
-    if (!nsight_find(nsight, "StringIds", table))
+    static const struct {
+        const char *table, *id, *value;
+    } texts[] = {[NSIGHT_STRINGS] = {"StringIds", "id", "value"},
+                 [NSIGHT_PROGRAMS] = {"PROCESSES", "globalPid", "name"},
+                 [NSIGHT_THREAD_NAMES] = {"ThreadNames", "globalTid", "nameId"}};
+    const char *id = texts[which].id, *value = texts[which].value;
+    char table[NSIGHT_NAME_MAX], copy[32];
+    nsight->has_texts[which] = true;
+    if (!nsight_find(nsight, texts[which].table, table))
         return;
     if (nsight_select_int(nsight,
-                          "SELECT 1 FROM pragma_table_info(%Q) WHERE name='id' AND pk=1 AND "
+                          "SELECT 1 FROM pragma_table_info(%Q) WHERE name=%Q AND pk=1 AND "
                           "upper(type)='INTEGER'",
-                          table) == STORE_ABSENT) {
-        char *sql =
-            sqlite3_mprintf("CREATE TEMP TABLE tacho_strings(id INTEGER PRIMARY KEY, value TEXT);"
-                            "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" "
-                            "WHERE typeof(id)='integer'",
-                            table);
-        bool copied = sql && sqlite3_exec(nsight->database.db, sql, NULL, NULL, NULL) == SQLITE_OK;
+                          table, id) == STORE_ABSENT) {
+        snprintf(copy, sizeof copy, "tacho_texts_%d", (int)which);
+        char *sql = sqlite3_mprintf("CREATE TEMP TABLE %s(\"%w\" INTEGER PRIMARY KEY, \"%w\");"
+                                    "INSERT OR IGNORE INTO %s SELECT \"%w\", \"%w\" FROM \"%w\" "
+                                    "WHERE typeof(\"%w\")='integer'",
+                                    copy, id, value, copy, id, value, table, id);
+        if (sql)
+            sqlite3_exec(nsight->database.db, sql, NULL, NULL, NULL);
         sqlite3_free(sql);
-        if (!copied) /* damaged: there are no names */
-            return;
-        strcpy(table, "tacho_strings");
+        strcpy(table, copy);
     }
-    nsight->string = nsight_select(nsight, "SELECT value FROM \"%w\" WHERE id=?", table);
+    nsight->texts[which] =
+        nsight_select(nsight, "SELECT \"%w\" FROM \"%w\" WHERE \"%w\"=?", value, table, id);
+}
+
+/* Looks an id up; NULL: it is not there. Valid until the next call. */
+static sqlite3_stmt *look_up(struct nsight *nsight, enum nsight_texts which, int64_t id)
+{
+    if (!nsight->has_texts[which])
+        prepare_texts(nsight, which);
+    sqlite3_stmt *st = nsight->texts[which];
+    if (!st || id == STORE_ABSENT)
+        return NULL;
+    sqlite3_reset(st);
+    sqlite3_bind_int64(st, 1, id);
+    int status = sqlite3_step(st);
+    nsight->lost[NSIGHT_LOSS_NAME] += status == SQLITE_CORRUPT;
+    return status == SQLITE_ROW ? st : NULL;
+}
+
+/* Keeps the beginning of a very long text, so that rows that name it do not cost its length. NULL: no
+ * memory. */
+static const char *keep_beginning(struct nsight *nsight, int64_t id, const char *text)
+{
+    if (imp_list_room((void **)&nsight->cut, &nsight->cut_room, nsight->cut_count,
+                      sizeof *nsight->cut))
+        return NULL;
+    char *beginning = strndup(text, NSIGHT_TEXT_MOST);
+    if (!beginning || imp_map_put(&nsight->long_text, id, 0, (int64_t)nsight->cut_count)) {
+        free(beginning);
+        return NULL;
+    }
+    return nsight->cut[nsight->cut_count++] = beginning;
 }
 
 const char *nsight_string(struct nsight *nsight, int64_t id)
 {
-    if (!nsight->string)
-        prepare_string(nsight);
-    if (!nsight->string || id == STORE_ABSENT)
-        return NULL;
-    sqlite3_reset(nsight->string);
-    sqlite3_bind_int64(nsight->string, 1, id);
-    int status = sqlite3_step(nsight->string);
-    nsight->lost[NSIGHT_LOSS_NAME] += status == SQLITE_CORRUPT;
-    return status == SQLITE_ROW ? nsight_text(nsight->string, 0) : NULL;
+    const int64_t *known = imp_map_find(&nsight->long_text, id, 0);
+    if (known)
+        return nsight->cut[*known];
+    sqlite3_stmt *st = look_up(nsight, NSIGHT_STRINGS, id);
+    const char *text = st ? nsight_text(st, 0) : NULL;
+    if (text && sqlite3_column_bytes(st, 0) > NSIGHT_TEXT_MOST)
+        text = keep_beginning(nsight, id, text);
+    return text;
+}
+
+char *nsight_text_of(struct nsight *nsight, enum nsight_texts which, int64_t id)
+{
+    sqlite3_stmt *st = look_up(nsight, which, id);
+    const char *found = st ? nsight_text(st, 0) : NULL;
+    if (st && !found && nsight_int(st, 0) != STORE_ABSENT)
+        found = nsight_string(nsight, nsight_int(st, 0));
+    return found ? strdup(found) : NULL;
 }
 
 int nsight_intern(struct nsight *nsight, const char *text, int64_t *string)

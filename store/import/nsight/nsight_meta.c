@@ -178,6 +178,8 @@ static int gpu_row(struct nsight *nsight, sqlite3_stmt *st)
     return code ? code : device_key(nsight, "uuid", nsight_text(st, 8));
 }
 
+#define DEVICES_MOST 4096 /* whose properties are looked for */
+
 /* Writes the properties of all devices that were used. */
 static int set_devices(struct nsight *nsight)
 {
@@ -186,11 +188,12 @@ static int set_devices(struct nsight *nsight)
                                              {"id", "name", "smCount", "totalMemory",
                                               "computeMajor", "computeMinor", "threadsPerWarp",
                                               "maxWarpsPerSm", "uuid"}};
-    int code = 0;
-    for (size_t i = 0; !code && i < nsight->devices.cap; i++) {
+    int code = 0, described = 0;
+    for (size_t i = 0; !code && i < nsight->devices.cap && described < DEVICES_MOST; i++) {
         const struct imp_map_slot *slot = &nsight->devices.slot[i];
         if (!slot->used)
             continue;
+        described++; /* each reads the tables of devices */
         const struct store_process *process = &nsight->process[slot->first].row;
         wanted =
             (struct wanted){process->id, slot->second, gpu_of(nsight, process->pid, slot->second)};

@@ -69,7 +69,12 @@ struct nsight {
     int64_t lost[NSIGHT_LOSS_COUNT];
     char *host;
 
-    sqlite3_stmt *string; /* value of a StringIds id */
+    /* By enum nsight_texts: the value of an id. */
+    sqlite3_stmt *texts[3];
+    bool has_texts[3];        /* they were looked for */
+    struct imp_map long_text; /* StringIds id -> index in `cut` */
+    char **cut;               /* the beginnings of very long texts, which any row may name */
+    size_t cut_count, cut_room;
     struct nsight_cached {
         int64_t id, string; /* string 0: an empty place */
     } cache[NSIGHT_CACHE];
@@ -94,6 +99,9 @@ struct nsight {
     char *text; /* scratch */
     size_t text_cap;
 };
+
+/* Texts that are looked up by an id. */
+enum nsight_texts { NSIGHT_STRINGS, NSIGHT_PROGRAMS, NSIGHT_THREAD_NAMES };
 
 enum nsight_tracks { NSIGHT_THREADS, NSIGHT_STREAMS, NSIGHT_RANGES, NSIGHT_COUNTERS };
 
@@ -126,6 +134,8 @@ int64_t nsight_int(sqlite3_stmt *st, int column);
 const char *nsight_text(sqlite3_stmt *st, int column);
 /* Text of a StringIds id, NULL: none. Valid until the next call. */
 const char *nsight_string(struct nsight *nsight, int64_t id);
+/* The text of an id: its own, or that of StringIds whose number it is. NULL: none. Caller frees. */
+char *nsight_text_of(struct nsight *nsight, enum nsight_texts which, int64_t id);
 /* The store's string of a StringIds id. *string is that of "" if there is none. */
 int nsight_name(struct nsight *nsight, int64_t id, int64_t *string);
 

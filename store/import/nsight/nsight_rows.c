@@ -48,26 +48,6 @@ int nsight_slice(struct nsight *nsight, struct store_slice *slice)
 
 /* ---- processes and tracks --------------------------------------------------------------------------------------------------------- */
 
-/* Text of one column, or the StringIds text of its number, in the first row where another column
- * equals `id`. Caller frees; NULL: none. */
-static char *text_where(struct nsight *nsight, const char *name, const char *column,
-                        const char *key, int64_t id)
-{
-    char table[NSIGHT_NAME_MAX], *text = NULL;
-    if (!nsight_find(nsight, name, table))
-        return NULL;
-    sqlite3_stmt *st = nsight_select(nsight, "SELECT \"%w\" FROM \"%w\" WHERE \"%w\"=%lld LIMIT 1",
-                                     column, table, key, (long long)id);
-    if (nsight_next(st)) {
-        const char *found = nsight_text(st, 0);
-        if (!found && nsight_int(st, 0) != STORE_ABSENT)
-            found = nsight_string(nsight, nsight_int(st, 0));
-        text = found ? strdup(found) : NULL;
-    }
-    sqlite3_finalize(st);
-    return text;
-}
-
 /* The index of a process in nsight->process. A new one gets its row, with the name of its program
  * if the export has it. */
 int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
@@ -87,8 +67,8 @@ int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
     }
     struct nsight_process *process = &nsight->process[nsight->process_count];
     *process = (struct nsight_process){.global = global >> 24, .rank = STORE_ABSENT};
-    process->program = text_where(nsight, "PROCESSES", "name", "globalPid",
-                                  (int64_t)((uint64_t)(global >> 24) << 24));
+    process->program = nsight_text_of(nsight, NSIGHT_PROGRAMS,
+                                      (int64_t)((uint64_t)(global >> 24) << 24));
     process->row = (struct store_process){.rank = STORE_ABSENT,
                                           .pid = global >> 24 & 0xffffff,
                                           .parent_pid = STORE_ABSENT,
@@ -128,7 +108,7 @@ int nsight_thread(struct nsight *nsight, int64_t tid, int64_t *track)
     int code = nsight_process(nsight, tid, &process);
     if (code)
         return code;
-    char *name = text_where(nsight, "ThreadNames", "nameId", "globalTid", tid);
+    char *name = nsight_text_of(nsight, NSIGHT_THREAD_NAMES, tid);
     struct store_track row = {.process = nsight->process[process].row.id,
                               .tid = tid & 0xffffff,
                               .kind = "thread",

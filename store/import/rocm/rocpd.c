@@ -18,6 +18,7 @@
 
 #define SUFFIX_MOST    80
 #define PROCESSES_MOST 4096
+#define TEXT_MOST      (256 << 10) /* bytes of a name, which any number of records may have */
 #define AGAIN          "record it again: rocprofv3 --output-format rocpd -- CMD"
 
 struct reading {
@@ -445,6 +446,8 @@ static int read_database(struct imp_run *run, const char *path, struct tacho_err
     bool other = false;
     int rc = imp_database_open(&database, run, path, AGAIN, err);
     bool open = !rc;
+    if (open)
+        sqlite3_limit(database.db, SQLITE_LIMIT_LENGTH, TEXT_MOST);
     if (!rc)
         rc = store_begin(run->db);
     if (!rc)

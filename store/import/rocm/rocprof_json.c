@@ -377,6 +377,8 @@ static int read_calls(struct reading *reading, struct ij *json)
         if (marker)
             name = reading->marker[*marker];
     }
+    if (name.bytes > NAME_MOST) /* any number of records may have it */
+        name.bytes = NAME_MOST;
     const char *text = plain(name, buffer, &bytes);
     return rocm_call_put(&reading->rocm, kind ? kind->name : "", text, bytes, record.tid,
                          record.work.start, record.work.end, record.work.correlation);
