@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes files that say once what is long, and name it again and again; and files that were cut off.
+usage: hostile.py make FOLDER"""
+import os, sqlite3, sys, zlib
+
+from formats import Plane, field
+from profiles import packet
+
+
+def put(folder, name, data):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+# ---- long things that are named often ----------------------------------------------------------------------------------------------
+
+
+def statistics():
+    """An XPlane whose one name has 200,000 statistics, and 200,000 events."""
+    stat = field(5, field(1, 7) + field(4, 1)) * 200_000
+    events = (field(4, field(1, 1) + field(2, 5) + field(3, 7))) * 200_000
+    plane = field(2, "/device:GPU:0") + field(3, field(1, 1) + field(2, "Stream #1(Compute)") + field(3, 1_700_000_000_000_000_000) + events)
+    return field(1, plane + field(4, field(1, 1) + field(2, field(1, 1) + field(2, "gemm") + stat)))
+
+
+def names():
+    """Calls of 5,000 functions with names of 2,000 bytes, 300,000 of them."""
+    events = b"".join(field(4, field(1, 1 + i % 5000) + field(2, 1000 * i) + field(3, 500)) for i in range(300_000))
+    plane = field(2, "/host:CPU") + field(3, field(1, 1) + field(2, "python") + field(3, 1_700_000_000_000_000_000) + events)
+    plane += b"".join(field(4, field(1, 1 + i) + field(2, field(1, 1 + i) + field(2, f"PjitFunction({i:05}" + "x" * 2000 + ")"))) for i in range(5000))
+    return field(1, plane)
+
+
+def long_name(bytes, events):
+    """A Perfetto trace in which all slices have the same interned name."""
+    out = packet(field(10, 1) + field(12, field(2, field(1, 1) + field(2, b"n" * bytes))) + field(13, 1))
+    out += packet(field(60, field(1, 9) + field(4, field(1, 7) + field(2, 8) + field(5, "main"))) + field(10, 1))
+    for i in range(events):
+        out += packet(field(8, 1000 + 10 * i) + field(10, 1) + field(11, field(9, 1) + field(10, 1) + field(11, 9)))
+        out += packet(field(8, 1005 + 10 * i) + field(10, 1) + field(11, field(9, 2) + field(11, 9)))
+    return out
+
+
+def bomb():
+    """Sixty packets that hold 64 MiB of nothing each."""
+    packed = packet(field(50, zlib.compress(b"\x08\x00" * ((64 << 20) // 2 - 1), 9)))
+    return long_name(4, 10) + packed * 60
+
+
+def location():
+    """A profile of pprof: a location of a megabyte, and 40,000 samples in it."""
+    text = ["", "cpu", "nanoseconds", "f", "f.go", "samples", "count"]
+    out = field(1, field(1, 5) + field(2, 6)) + field(1, field(1, 1) + field(2, 2))
+    out += field(2, field(1, 1) + field(2, 1) + field(2, 10_000_000)) * 40_000
+    out += field(4, field(1, 1) + field(9, 1) * 500_000) + field(5, field(1, 1) + field(2, 3) + field(4, 4))
+    return out + b"".join(field(6, t) for t in text) + field(9, 1_700_000_000_000_000_000) + field(10, 10**9)
+
+
+def operation(bytes, records):
+    """A capture of rocprofv3 in which all calls have the same long name."""
+    call = '{"kind":1,"operation":0,"thread_id":5,"start_timestamp":%d,"end_timestamp":%d,"correlation_id":{"internal":3}}'
+    return ('{"rocprofiler-sdk-tool":[{"metadata":{"pid":5},"agents":[],"strings":{"buffer_records":[{"kind":"NONE","operations":[]},'
+            '{"kind":"HIP_RUNTIME_API","operations":["hip%s"]}]},"buffer_records":{"hip_api":[%s]}}]}'
+            % ("x" * bytes, ",".join(call % (10 * i + 1, 10 * i + 6) for i in range(records))))
+
+
+def processes(count):
+    one = '{"metadata":{"pid":5},"buffer_records":{"hip_api":[]}},'
+    return '{"rocprofiler-sdk-tool":[' + one * count + operation(5, 1)[len('{"rocprofiler-sdk-tool":['):]
+
+
+def arrows(bytes, count):
+    """An operator with long arguments, and arrows to it."""
+    shapes = "[" + "1," * (bytes // 2) + "1]"
+    events = ['{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":5,"dur":2,"args":{"Input Dims":%s}}' % shapes]
+    events += ['{"ph":"f","cat":"fwdbwd","name":"fwdbwd","id":1,"pid":1,"tid":1,"ts":5,"bp":"e"}'] * count
+    return '{"traceEvents":[' + ",".join(events) + "]}"
+
+
+def counters(bytes):
+    args = ",".join(f'"v{i}":{i}' for i in range(120))
+    return '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":5,"dur":2},{"ph":"C","name":"%s","pid":1,"ts":6,"args":{%s}}]}' % (
+        "n" * bytes, args)
+
+
+def nsight(path, bytes, rows, threads):
+    db = sqlite3.connect(path)
+    db.executescript("""
+        CREATE TABLE StringIds(id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+        CREATE TABLE ThreadNames(nameId INTEGER, priority INTEGER, globalTid INTEGER);
+        CREATE TABLE NVTX_EVENTS(start INTEGER, "end" INTEGER, eventType INTEGER, rangeId INTEGER, category INTEGER, color INTEGER, text TEXT,
+            globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER);""")
+    db.execute("INSERT INTO StringIds VALUES (1, ?), (2, 'worker')", ("n" * bytes,))
+    db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, NULL, NULL, NULL, NULL, ?, NULL, 1, 0)",
+                   ((10 * i + 1, 10 * i + 5, 5 << 24 | i % threads) for i in range(rows)))
+    db.executemany("INSERT INTO ThreadNames VALUES (2, 0, ?)", ((5 << 24 | i,) for i in range(threads)))
+    db.commit()
+
+
+def computed(path):
+    db = sqlite3.connect(path)
+    db.executescript("""
+        CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT GENERATED ALWAYS AS (printf('%.*c', 30000000, 'x')));
+        CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid, tid, start, "end", apiName_id, args_id);
+        CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId, queueId, sequenceId, start, "end", description_id, opType_id);
+        CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id, op_id);
+        INSERT INTO rocpd_string(id) VALUES (1);""")
+    db.executemany("INSERT INTO rocpd_api(pid, tid, start, \"end\", apiName_id, args_id) VALUES (1, 1, ?, ?, 1, 1)",
+                   ((10 * i + 1, 10 * i + 5) for i in range(1000)))
+    db.commit()
+
+
+def computed_run(path):
+    """Makes the strings of a run those that are computed when they are read."""
+    db = sqlite3.connect(path)
+    db.executescript("""
+        ALTER TABLE string RENAME TO string_before;
+        CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT GENERATED ALWAYS AS (printf('%.*c', 300000000, 'x')));
+        INSERT INTO string(id) SELECT id FROM string_before;
+        DROP TABLE string_before;""")
+    db.commit()
+
+
+# ---- cut off -----------------------------------------------------------------------------------------------------------------------
+
+
+def two_planes():
+    """A plane of a device with 3 kernels and a copy, and one of the host with 4 calls; where the second one begins, and where its names do."""
+    device, host = Plane("/device:GPU:0"), Plane("/host:CPU")
+    device.line(1, "Stream #1(Compute,MemcpyH2D)", 1_700_000_000_000_000_000,
+                [("gemm", 1_000_000 * i, 500_000, {"hlo_op": "dot.1"}, {}) for i in range(3)] +
+                [("MemcpyH2D", 9_000_000, 500_000, {"memcpy_details": "kind_src:pageable size:512"}, {})])
+    host.line(7, "python", 1_700_000_000_000_000_000, [(f"call{i}", 1_000_000 * i, 500_000, {}, {}) for i in range(4)])
+    first, second = device.bytes(), host.bytes()
+    return first, second, second.index(b"call0")
+
+
+def cut_xplanes(folder):
+    first, second, names_at = two_planes()
+    put(folder, "whole.xplane.pb", first + second)
+    put(folder, "second.xplane.pb", first + second[:names_at - 20])  # in the events of the host
+    put(folder, "named.xplane.pb", first + second[:second.index(b"call2") + 3])  # two of its names are there
+    put(folder, "between.xplane.pb", first + second[:1])
+    copy = first.index(b"MemcpyH2D", first.index(b"gemm"))
+    put(folder, "device.xplane.pb", first[:copy + len(b"MemcpyH2D")])  # all names of the device, no name of a statistic
+    put(folder, "only.xplane.pb", first[:first.index(b"gemm") - 20])  # one message, cut in its events
+
+
+def cut_rocpd(folder):
+    """A database of 20,000 calls and 20,000 kernels, whole and cut to parts of its pages; a page and a half; without its first names."""
+    path = os.path.join(folder, "whole.db")
+    suffix = "_00000000_1111"
+    db = sqlite3.connect(path)
+    db.executescript(f"""
+        CREATE TABLE "rocpd_string{suffix}"(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE "rocpd_info_node{suffix}"(id INTEGER PRIMARY KEY, hostname TEXT);
+        CREATE TABLE "rocpd_info_process{suffix}"(id INTEGER PRIMARY KEY, nid INTEGER, pid INTEGER);
+        CREATE TABLE "rocpd_info_agent{suffix}"(id INTEGER PRIMARY KEY, type TEXT, type_index INTEGER, product_name TEXT, name TEXT);
+        CREATE TABLE "rocpd_info_thread{suffix}"(id INTEGER PRIMARY KEY, tid INTEGER);
+        CREATE TABLE "rocpd_info_kernel_symbol{suffix}"(id INTEGER PRIMARY KEY, display_name TEXT, kernel_name TEXT);
+        CREATE TABLE "rocpd_event{suffix}"(id INTEGER PRIMARY KEY, category_id INTEGER, stack_id INTEGER, extdata TEXT);
+        CREATE TABLE "rocpd_region{suffix}"(id INTEGER PRIMARY KEY, tid INTEGER, start BIGINT, "end" BIGINT, name_id INTEGER, event_id INTEGER);
+        CREATE TABLE "rocpd_kernel_dispatch{suffix}"(id INTEGER PRIMARY KEY, agent_id INTEGER, queue_id INTEGER, kernel_id INTEGER, start BIGINT,
+            "end" BIGINT, group_segment_size INTEGER, workgroup_size_x INTEGER, workgroup_size_y INTEGER, workgroup_size_z INTEGER,
+            grid_size_x INTEGER, grid_size_y INTEGER, grid_size_z INTEGER, event_id INTEGER);
+        CREATE TABLE "rocpd_memory_copy{suffix}"(id INTEGER PRIMARY KEY, dst_agent_id INTEGER, src_agent_id INTEGER, name_id INTEGER, start BIGINT,
+            "end" BIGINT, size INTEGER, event_id INTEGER);
+        INSERT INTO "rocpd_string{suffix}" VALUES (1, 'HIP_RUNTIME_API_EXT'), (2, 'hipLaunchKernel');
+        INSERT INTO "rocpd_info_node{suffix}" VALUES (1, 'node');
+        INSERT INTO "rocpd_info_process{suffix}" VALUES (1, 1, 77);
+        INSERT INTO "rocpd_info_agent{suffix}" VALUES (1, 'CPU', 0, 'cpu', 'cpu'), (2, 'GPU', 0, 'MI', 'gfx');
+        INSERT INTO "rocpd_info_thread{suffix}" VALUES (1, 5);
+        INSERT INTO "rocpd_info_kernel_symbol{suffix}" VALUES (1, 'gemm', 'gemm.kd');""")
+    for i in range(20_000):
+        db.execute(f'INSERT INTO "rocpd_event{suffix}" VALUES (?, 1, ?, NULL)', (2 * i + 1, i + 1))
+        db.execute(f'INSERT INTO "rocpd_event{suffix}" VALUES (?, 1, ?, NULL)', (2 * i + 2, i + 1))
+        db.execute(f'INSERT INTO "rocpd_region{suffix}" VALUES (?, 1, ?, ?, 2, ?)', (i + 1, 100 * i + 10, 100 * i + 20, 2 * i + 1))
+        db.execute(f'INSERT INTO "rocpd_kernel_dispatch{suffix}" VALUES (?, 2, 1, 1, ?, ?, 0, 64, 1, 1, 256, 1, 1, ?)',
+                   (i + 1, 100 * i + 30, 100 * i + 90, 2 * i + 2))
+    db.commit()
+    db.close()
+    with open(path, "rb") as file:
+        data = file.read()
+    page = int.from_bytes(data[16:18], "big")
+    pages = len(data) // page
+    for name, bytes in (("half.db", pages // 2 * page), ("ragged.db", pages // 2 * page + page // 3), ("tenth.db", pages // 10 * page),
+                        ("two.db", 2 * page)):
+        put(folder, name, data[:bytes])
+    put(folder, "pages", f"{pages} {pages - pages // 2}")
+
+
+def make(folder):
+    put(folder, "statistics.xplane.pb", statistics())
+    put(folder, "names.xplane.pb", names())
+    put(folder, "long.pftrace", long_name(8 << 20, 4000))
+    put(folder, "bomb.pftrace", bomb())
+    put(folder, "location.pb", location())
+    put(folder, "operation.json", operation(4 << 20, 60_000))
+    for i in range(2):
+        put(folder, f"many/{i}.json", processes(30_000))
+    put(folder, "arrows.json", arrows(8 << 20, 8000))
+    put(folder, "counters.json", counters(12 << 20))
+    nsight(os.path.join(folder, "long.sqlite"), 8 << 20, 20_000, 1)
+    nsight(os.path.join(folder, "threads.sqlite"), 10, 20_000, 20_000)
+    computed(os.path.join(folder, "computed.db"))
+    cut_xplanes(os.path.join(folder, "cut"))
+    cut_rocpd(os.path.join(folder, "cut"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        computed_run(sys.argv[2])
+    else:
+        make(sys.argv[2])
