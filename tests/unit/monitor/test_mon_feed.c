@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of a file as observations: the ranks of devices by the keys of the run, collectives and
- * which of them are over, many of them in little memory.
+ * which of them are over, many of them in little memory. Files whose ids are anything, and many
+ * phases.
  */
 #include "tests/unit/an_fixture.h"
 
-#include "monitor/feed/feed.h"
+#include <sqlite3.h>
+
+#include "monitor/feed/feed_private.h"
 #include "monitor/ranks.h"
 
-#define MS    1000000ll
-#define STEPS 200
+#define MS     1000000ll
+#define STEPS  200
+#define PHASES 200000
 
 static struct mon_config config;
 
@@ -121,9 +125,91 @@ static void test_devices_and_collectives(void **state)
     fx_close(f);
 }
 
+/* What a poll of a file returns after a statement was run on it. */
+static int poll_after(const char *sql)
+{
+    struct fixture fixture, *f = &fixture;
+    struct tacho_error err = {0};
+    sqlite3 *db;
+    fx_open(f);
+    fx_slice(f, f->thread, 0, MS, "a range", fx_kind(f, "checkpoint"));
+    FX(store_commit(f->s));
+    store_close(f->s);
+    f->s = NULL;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+    assert_int_equal(store_open(f->path, &f->reader, &err), 0);
+    struct mon_feed *feed = mon_feed_new();
+    assert_non_null(feed);
+    int rc = mon_feed_poll(feed, f->reader, 1000);
+    mon_feed_free(feed);
+    fx_close(f);
+    return rc;
+}
+
+/* Names and payloads are looked up by id: a table of them must not be as large as a file says. */
+static void test_ids_far_ahead(void **state)
+{
+    (void)state;
+    assert_int_equal(poll_after("INSERT INTO string VALUES (60000, 'a name')"), 0);
+    assert_int_equal(poll_after("INSERT INTO detail (id, kind) VALUES (60000, 'evaluation')"), 0);
+    assert_int_equal(poll_after("INSERT INTO string VALUES (1 << 24, 'a name')"), TACHO_ECORRUPT);
+    assert_int_equal(poll_after("INSERT INTO detail (id, kind) VALUES (1 << 24, 'evaluation')"),
+                     TACHO_ECORRUPT);
+}
+
+/* Steps in which a phase lies are special; a rank of many phases and no later step takes no time
+ * that grows with their square. */
+static void test_many_phases(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    struct tacho_error err = {0};
+    fx_open(f);
+    int64_t process[2], thread[2], detail = fx_kind(f, "checkpoint");
+    for (int64_t rank = 0; rank < 2; rank++) {
+        process[rank] = fx_process(f, rank, "train");
+        thread[rank] = fx_track(f, process[rank], "thread", "main", NULL);
+        for (int64_t step = 0; step < 4; step++)
+            fx_step(f, process[rank], thread[rank], step, step * 100 * MS, (step + 1) * 100 * MS,
+                    1000, false);
+    }
+    /* rank 1: in step 0, and from the middle of step 1 to that of step 2, with a short one in it */
+    fx_slice(f, thread[1], 10 * MS, 20 * MS, "save", detail);
+    fx_slice(f, thread[1], 150 * MS, 250 * MS, "save", detail);
+    fx_slice(f, thread[1], 160 * MS, 170 * MS, "save", detail);
+    for (int64_t i = 0; i < PHASES; i++)
+        fx_slice(f, thread[0], 1000 * MS + i * 1000, 1000 * MS + i * 1000 + 500, "save", detail);
+    FX(store_commit(f->s));
+    store_close(f->s);
+    f->s = NULL;
+    assert_int_equal(store_open(f->path, &f->reader, &err), 0);
+    struct mon_feed *feed = mon_feed_new();
+    assert_non_null(feed);
+    alarm(20);
+    assert_int_equal(mon_feed_poll(feed, f->reader, INT64_MAX), 0);
+    alarm(0);
+    size_t steps = 0;
+    for (size_t i = 0; i < feed->count; i++) {
+        const struct mon_step *step = feed->queue[i].step;
+        if (!step)
+            continue;
+        steps++;
+        if (step->special != (step->rank == 1 && step->index < 3))
+            fail_msg("step %lld of rank %lld", (long long)step->index, (long long)step->rank);
+    }
+    assert_int_equal(steps, 8);
+    mon_feed_free(feed);
+    fx_close(f);
+}
+
 int main(void)
 {
     mon_config_init(&config);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices_and_collectives)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices_and_collectives),
+                                       cmocka_unit_test(test_ids_far_ahead),
+                                       cmocka_unit_test(test_many_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
