@@ -16,11 +16,14 @@ static bool open_range(struct gpu_plan *plan, uint16_t domain, uint32_t name, bo
     }
     plan->open[plan->opened].name = name;
     plan->open[plan->opened].domain = domain;
-    plan->open[plan->opened++].chosen = chosen;
+    plan->open[plan->opened].chosen = chosen;
+    plan->open[plan->opened].level = (uint8_t)(plan->opened + 1);
+    plan->opened++;
     return true;
 }
 
-/* Closes the innermost range of the domain: ranges of two domains may overlap. False: it has none
+/* Closes the innermost range of the domain: ranges of two domains may overlap, and one keeps the
+ * level at which it was opened, so that both of its ends are in a plan or none. False: it has none
  * open that is followed. */
 static bool close_range(struct gpu_plan *plan, uint16_t domain, unsigned *level, uint32_t *name,
                         bool *chosen)
@@ -34,7 +37,7 @@ static bool close_range(struct gpu_plan *plan, uint16_t domain, unsigned *level,
         i--;
     if (!i)
         return false;
-    *level = i;
+    *level = plan->open[i - 1].level;
     *name = plan->open[i - 1].name;
     *chosen = plan->open[i - 1].chosen;
     memmove(&plan->open[i - 1], &plan->open[i], (plan->opened - i) * sizeof *plan->open);

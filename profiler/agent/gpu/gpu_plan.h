@@ -35,7 +35,8 @@ struct gpu_plan {
     struct {
         uint32_t name;
         uint16_t domain;
-        bool chosen; /* the step is cut at its ends */
+        uint8_t level; /* at which it was opened */
+        bool chosen;   /* the step is cut at its ends */
     } open[GPU_PLAN_DEPTH];
     unsigned opened, deeper;
     size_t next; /* event that is expected */

@@ -40,6 +40,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
 struct building {
     struct ij *json;
     size_t values; /* so far */
+    bool cut;      /* it has more */
     bool failed;   /* no memory */
 };
 
@@ -94,6 +95,13 @@ static struct pickle_value read_box(struct building *building, int depth)
         return (struct pickle_value){.type = PICKLE_NONE};
     }
     for (bool more = ij_enter(json); more; more = ij_more(json)) {
+        if (building->values >= ENTRY_VALUES) {
+            building->cut = true;
+            if (dict)
+                ij_key(json);
+            ij_skip(json);
+            continue;
+        }
         if (dict)
             add(building, value.box, text_value(building, ij_key(json)));
         add(building, value.box, read_value(building, depth + 1));
@@ -131,6 +139,7 @@ typedef int take(struct snapshot *snapshot, const struct pickle_box *dict);
 /* Hands out each object of the list or object that a key of the dump has. */
 static int each_of(struct snapshot *snapshot, struct ij *json, const char *wanted, take *take_one)
 {
+    int64_t cut = 0;
     int rc = 0;
     for (bool more = ij_enter(json); more && !rc; more = more && ij_more(json)) {
         if (!ij_is(ij_key(json), wanted)) {
@@ -147,10 +156,13 @@ static int each_of(struct snapshot *snapshot, struct ij *json, const char *wante
                 rc = TACHO_ENOMEM;
             else if (value.type == PICKLE_DICT && !json->bad)
                 rc = take_one(snapshot, value.box);
+            cut += building.cut;
             clear(value);
         }
     }
-    return rc;
+    return rc || !cut ? rc
+                      : imp_loss(snapshot->rows.run,
+                                 "entry with more than 65,536 values: the others were not read", cut);
 }
 
 static int read_dump(struct snapshot *snapshot, struct imp_run *run, const struct imp_whole *whole)

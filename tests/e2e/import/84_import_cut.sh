@@ -70,6 +70,8 @@ for file in statistics.xplane.pb names.xplane.pb long.pftrace location.pb operat
     import $file "${file%.*}.long.tacho"
 done
 (ulimit -t 10 -v 1500000 && exec "$TACHO" import made/counters.json -o counters.tacho) 2> err || fail "counters: $(cat err)"
+(ulimit -t 10 -v 1000000 && exec "$TACHO" import made/flight.json.gz -o flight.tacho) 2> err || fail "a flight recorder dump: $(cat err)"
+is "collectives" "$(rows_of flight.tacho "$count"),$(rows_of flight.tacho "$losses" | tr -d '"')" '2,entry with more than 65,536 values: the others were not read=1'
 is "events of a name with statistics" "$(rows_of statistics.xplane.long.tacho "$count")" 200000
 is "samples of a location" "$(rows_of location.long.tacho "SELECT count(*), count(DISTINCT stack) FROM sample")" 40000,1
 is "processes" "$(rows_of many.long.tacho "SELECT count(*), count(DISTINCT rank) FROM process")" 60002,60002

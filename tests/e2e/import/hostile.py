@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that say once what is long, and name it again and again; and files that were cut off.
 usage: hostile.py make FOLDER"""
-import os, sqlite3, sys, zlib
+import gzip, os, sqlite3, sys, zlib
 
 from formats import Plane, field
 from profiles import packet
@@ -85,6 +85,18 @@ def counters(bytes):
     args = ",".join(f'"v{i}":{i}' for i in range(120))
     return '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":5,"dur":2},{"ph":"C","name":"%s","pid":1,"ts":6,"args":{%s}}]}' % (
         "n" * bytes, args)
+
+
+def flight(path):
+    """A dump of a flight recorder, packed: a collective with 40 million sizes of tensors, and one with one."""
+    entry = (b'{"collective_seq_id":%d,"profiling_name":"nccl:all_reduce","state":"completed","time_created_ns":17000000000000000%02d,'
+             b'"time_discovered_started_ns":17000000000000000%02d,"time_discovered_completed_ns":17000000000000000%02d,'
+             b'"input_dtypes":["Float"],"input_sizes":[')
+    with gzip.open(path, "wb", 1) as file:
+        file.write(b'{"entries":[' + entry % (1, 10, 20, 30) + b"[8],")
+        for i in range(40):
+            file.write(b"1," * 1_000_000)
+        file.write(b"[8]]}," + entry % (2, 40, 50, 60) + b"[8]]}]}")
 
 
 def nsight(path, bytes, rows, threads):
@@ -204,6 +216,7 @@ def make(folder):
         put(folder, f"many/{i}.json", processes(30_000))
     put(folder, "arrows.json", arrows(8 << 20, 8000))
     put(folder, "counters.json", counters(12 << 20))
+    flight(os.path.join(folder, "flight.json.gz"))
     nsight(os.path.join(folder, "long.sqlite"), 8 << 20, 20_000, 1)
     nsight(os.path.join(folder, "threads.sqlite"), 10, 20_000, 20_000)
     computed(os.path.join(folder, "computed.db"))

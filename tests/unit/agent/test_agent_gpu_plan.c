@@ -108,6 +108,24 @@ static void test_domains(void **state)
     expect_pass("aB=-", (const int[]){1, 2, -1, 3}, false);
 }
 
+/* Where levels go because there are too many events, both ends of a range go. */
+static void test_many_domains(void **state)
+{
+    char text[4 * 80 + 1] = "";
+    int want[4 * 80];
+    (void)state;
+    for (int i = 0; i < 80; i++) {
+        strcat(text, "aB-=");
+        memcpy(&want[4 * i], (const int[]){2 * i + 1, -1, 2 * i + 2, -1}, 4 * sizeof *want);
+    }
+    play(text, true, NULL);
+    assert_int_equal(plan.levels, 1);
+    assert_int_equal(gpu_plan_pieces(&plan), 161);
+    expect_path(1, "a");
+    expect_path(2, "");
+    expect_pass(text, want, true);
+}
+
 /* The deepest levels go until all fits. */
 static void test_many(void **state)
 {
@@ -182,7 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nested), cmocka_unit_test(test_more),    cmocka_unit_test(test_less),
         cmocka_unit_test(test_across), cmocka_unit_test(test_domains), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_deep),   cmocka_unit_test(test_random),
+        cmocka_unit_test(test_deep),   cmocka_unit_test(test_random),  cmocka_unit_test(test_many_domains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
