@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collects the files of an import: which of a folder are traces, which of them are the newest of
- * their worker.
+ * Collects the files of an import: which of a folder are traces.
  */
 #include "store/import/files.h"
 
@@ -15,7 +14,6 @@
 
 #include "store/import/input/input.h"
 
-#define TIME_DIGITS  10     /* at least, of the time in the name of a capture */
 #define SEARCH_DEPTH 8      /* folders below one that has no trace itself */
 #define SEARCH_MOST  100000 /* files of one search */
 
@@ -145,156 +143,6 @@ static int folder_file(struct imp_files *files, const char *name, const struct s
     return status;
 }
 
-/* Length of the worker's part of a name that torch.profiler's handler gives,
- * WORKER.TIME.pt.trace.json with .gz or without; 0: another name. */
-static size_t worker_length(const char *path)
-{
-    const char *tail = strstr(path, ".pt.trace.json"), *time = tail;
-    while (time && time > path && time[-1] >= '0' && time[-1] <= '9')
-        time--;
-    bool timed = time && tail - time >= TIME_DIGITS && time - path >= 2 && time[-1] == '.';
-    return timed ? (size_t)(time - path) : 0;
-}
-
-/* Of a path .../plugins/profile/TIME/FILE, as JAX and TensorFlow write it, the length up to TIME;
- * 0: another path. */
-static size_t session_length(const char *path)
-{
-    static const char folder[] = "/plugins/profile/";
-    const char *found = strstr(path, folder);
-    return found ? (size_t)(found - path) + sizeof folder - 1 : 0;
-}
-
-/* Are both captures of one worker at different times, and is `later` sorted behind? */
-static bool is_earlier_capture(const struct imp_file *file, const struct imp_file *later)
-{
-    size_t length = worker_length(file->path), session = session_length(file->path);
-    if (length)
-        return length == worker_length(later->path) && !later->unread &&
-               !strncmp(file->path, later->path, length);
-    if (!session || session != session_length(later->path) ||
-        strncmp(file->path, later->path, session))
-        return false;
-    size_t time = strcspn(file->path + session, "/");
-    return time != strcspn(later->path + session, "/") ||
-           memcmp(file->path + session, later->path + session, time) != 0;
-}
-
-/* Length of a path without what its name says of the format. */
-static size_t stem_length(const char *path)
-{
-    const char *name = strrchr(path, '/');
-    name = name ? name + 1 : path;
-    const char *end = strstr(name, ".xplane.pb");
-    end = end ? end : strstr(name, ".trace.json");
-    end = end ? end : strchr(name, '.');
-    return end ? (size_t)(end - path) : strlen(path);
-}
-
-/* Length of the path of the folder that one capture of an Ascend NPU fills: that of a framework
- * (*_ascend_pt, with the folder PROF_* in it), else that of msprof, else the folder of the file. */
-static size_t ascend_length(const char *path)
-{
-    static const char *const marks[] = {"_ascend_pt/", "_ascend_ms/", "/ASCEND_PROFILER_OUTPUT/"};
-    const char *name = strrchr(path, '/'), *found = NULL;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if ((found = strstr(path, marks[i])))
-            return (size_t)(found - path) + (i < 2 ? strlen(marks[i]) : 1);
-    found = strncmp(path, "PROF_", 5) ? strstr(path, "/PROF_") : path;
-    found = found ? strchr(found + 1, '/') : NULL;
-    found = found ? found : name;
-    return found ? (size_t)(found - path) + 1 : 0;
-}
-
-static bool is_ascend(const struct imp_file *file)
-{
-    return file->format == STORE_FORMAT_ASCEND || file->format == STORE_FORMAT_ASCEND_CSV;
-}
-
-/* How much a file says of a capture of an Ascend NPU: the timeline of the framework, that of
- * msprof, the tables of kernels. */
-static int ascend_worth(const struct imp_file *file)
-{
-    static const char *const names[] = {"task_time", "op_summary", "kernel_details", "msprof",
-                                        "trace_view"};
-    const char *name = strrchr(file->path, '/');
-    name = name ? name + 1 : file->path;
-    for (int i = 0; is_ascend(file) && i < (int)(sizeof names / sizeof *names); i++)
-        if (!strncmp(name, names[i], strlen(names[i])))
-            return i + 1;
-    return file->format == STORE_FORMAT_ASCEND ? 5 : 0;
-}
-
-/* Does `other` say more of the same capture of an Ascend NPU? Events that msprof writes beside its
- * timeline (msprof_tx_*.json) look like a trace of their own. */
-static bool is_less_of_ascend(const struct imp_file *file, const struct imp_file *other)
-{
-    bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
-    if (!is_ascend(other) || (!is_ascend(file) && !beside) ||
-        ascend_worth(file) >= ascend_worth(other))
-        return false;
-    size_t length = ascend_length(file->path);
-    return length == ascend_length(other->path) && !memcmp(file->path, other->path, length);
-}
-
-/* Does `other` hold the same capture in a format that says more? A profile of JAX comes as XPlane
- * and as JSON made of it, a capture of rocprofv3 as JSON and as a database, one of Ascend as
- * timelines and as tables. */
-static bool is_twin_of(const struct imp_file *file, const struct imp_file *other)
-{
-    if (other->unread)
-        return false;
-    if (is_less_of_ascend(file, other))
-        return true;
-    size_t length = stem_length(file->path);
-    return file->format != other->format &&
-           (other->format == STORE_FORMAT_XPLANE || other->format == STORE_FORMAT_ROCPD) &&
-           length == stem_length(other->path) && !memcmp(file->path, other->path, length);
-}
-
-/* Should the file be left out of those from `first` on? They are sorted by name, and with it by
- * time. */
-static bool is_superseded(const struct imp_files *files, size_t first, size_t index, bool *earlier)
-{
-    const struct imp_file *file = &files->file[index];
-    *earlier = index + 1 < files->count && is_earlier_capture(file, &files->file[index + 1]);
-    for (size_t i = session_length(file->path) ? index + 1 : files->count;
-         i < files->count && !*earlier; i++)
-        *earlier = is_earlier_capture(file, &files->file[i]);
-    if (*earlier)
-        return true;
-    for (size_t i = first; i < files->count; i++)
-        if (i != index && is_twin_of(file, &files->file[i]))
-            return true;
-    return false;
-}
-
-/* Several captures of one worker are one rank at several times, not several ranks: the newest one
- * is kept. Of one capture in two formats the one that says more is kept. */
-static int drop_superseded(struct imp_files *files, size_t first)
-{
-    size_t kept = first, count = files->count;
-    bool *drop = calloc(count + 1, sizeof *drop), earlier;
-    if (!drop)
-        return TACHO_ENOMEM;
-    for (size_t i = first; i < count; i++) {
-        drop[i] = is_superseded(files, first, i, &earlier);
-        files->earlier += drop[i] && earlier;
-    }
-    for (size_t i = first; i < count; i++) {
-        if (!drop[i]) {
-            files->file[kept++] = files->file[i];
-            continue;
-        }
-        files->unread -= files->file[i].unread != NULL;
-        files->bytes -= files->file[i].bytes;
-        free(files->file[i].path);
-    }
-    files->count = kept;
-    free(drop);
-    return 0;
-}
-
 /* Adds the traces that lie directly in a folder, or `depth` levels below it. */
 static int folder_scan(struct imp_files *files, const char *path, int depth,
                        struct tacho_error *err)
@@ -363,7 +211,7 @@ static int folder_add(struct imp_files *files, const char *path, struct tacho_er
         status = no_trace(files, path, err);
     if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
-    return status ? status : drop_superseded(files, first);
+    return status ? status : imp_files_drop_superseded(files, first);
 }
 
 /* Collects the files of all inputs. */

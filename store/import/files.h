@@ -35,6 +35,9 @@ struct imp_files {
 int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files,
                  struct tacho_error *err);
 void imp_files_clear(struct imp_files *files);
+/* Leaves out those files from `first` on, sorted by name, of which others say more or are newer
+ * (captures.c). 0 or TACHO_ENOMEM. */
+int imp_files_drop_superseded(struct imp_files *files, size_t first);
 /* Fails with the errno of an input that exists. */
 int imp_files_failed(const char *path, const char *denied, struct tacho_error *err);
 

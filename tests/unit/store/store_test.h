@@ -63,7 +63,7 @@ static int scratch_teardown(void **state)
     } while (0)
 
 /* One integer or the first row's first column of a query, by SQLite itself. */
-static int64_t sql_int(const char *path, const char *sql)
+static inline int64_t sql_int(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *st = NULL;
@@ -76,7 +76,7 @@ static int64_t sql_int(const char *path, const char *sql)
     return value;
 }
 
-static int sql_integrity(const char *path)
+static inline int sql_integrity(const char *path)
 {
     return (int)sql_int(path,
                         "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'");

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several files of one capture or of one worker: which of a folder's traces are the newest of their
+ * worker, and which say most of their capture. A folder of a large job has a file for each of
+ * thousands of ranks, so files are looked up by what they share and not compared with each other.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/files.h"
+#include "store/import/input/map.h"
+#include "store/keyed_hash.h"
+
+#define TIME_DIGITS 10 /* at least, of the time in the name of a capture */
+
+/* What of a path its captures share, and what is known of the files with such a path. */
+enum sharing {
+    SHARED_STEM,    /* a bit for each format that says more */
+    SHARED_ASCEND,  /* the most that a file says of the capture */
+    SHARED_SESSION, /* the last file, twice; plus 1: those behind have several times */
+};
+
+/* The value for the first `bytes` of a path; NULL: there is none. */
+static int64_t *shared_find(const struct imp_map *shared, enum sharing kind, const char *path,
+                            size_t bytes)
+{
+    return imp_map_find(shared, (int64_t)store_hash_bytes(path, bytes), kind);
+}
+
+static int shared_put(struct imp_map *shared, enum sharing kind, const char *path, size_t bytes,
+                      int64_t value)
+{
+    return imp_map_put(shared, (int64_t)store_hash_bytes(path, bytes), kind, value);
+}
+
+/* ---- several times of a worker -------------------------------------------------------------------------------------------------- */
+
+/* Length of the worker's part of a name that torch.profiler's handler gives,
+ * WORKER.TIME.pt.trace.json with .gz or without; 0: another name. */
+static size_t worker_length(const char *path)
+{
+    const char *tail = strstr(path, ".pt.trace.json"), *time = tail;
+    while (time && time > path && time[-1] >= '0' && time[-1] <= '9')
+        time--;
+    bool timed = time && tail - time >= TIME_DIGITS && time - path >= 2 && time[-1] == '.';
+    return timed ? (size_t)(time - path) : 0;
+}
+
+/* Of a path .../plugins/profile/TIME/FILE, as JAX and TensorFlow write it, the length up to TIME;
+ * 0: another path. */
+static size_t session_length(const char *path)
+{
+    static const char folder[] = "/plugins/profile/";
+    const char *found = strstr(path, folder);
+    return found ? (size_t)(found - path) + sizeof folder - 1 : 0;
+}
+
+/* Is the file behind this one, which is sorted by time, a capture of the same worker? */
+static bool is_earlier_capture(const struct imp_file *file, const struct imp_file *later)
+{
+    size_t length = worker_length(file->path);
+    return length && length == worker_length(later->path) && !later->unread &&
+           !strncmp(file->path, later->path, length);
+}
+
+/* Are both files, of one folder of sessions, of one session? */
+static bool same_session(const char *path, const char *other, size_t session)
+{
+    size_t time = strcspn(path + session, "/");
+    return time == strcspn(other + session, "/") &&
+           !memcmp(path + session, other + session, time);
+}
+
+/* Is there, behind this file, one of another session? Those behind it were asked before. A name that
+ * tells the worker says more than its folder. */
+static int find_later_session(struct imp_map *shared, const struct imp_files *files, size_t index,
+                              bool *found)
+{
+    const char *path = files->file[index].path;
+    size_t session = session_length(path);
+    const int64_t *last = session ? shared_find(shared, SHARED_SESSION, path, session) : NULL;
+    bool other = last && (*last % 2 || !same_session(path, files->file[*last / 2].path, session));
+    *found = other && !worker_length(path);
+    if (!session || (last && (*last % 2 || !other)))
+        return 0;
+    return shared_put(shared, SHARED_SESSION, path, session, last ? *last + 1 : 2 * (int64_t)index);
+}
+
+/* ---- several files of a capture ----------------------------------------------------------------------------------------------- */
+
+/* Length of a path without what its name says of the format. */
+static size_t stem_length(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    const char *end = strstr(name, ".xplane.pb");
+    end = end ? end : strstr(name, ".trace.json");
+    end = end ? end : strchr(name, '.');
+    return end ? (size_t)(end - path) : strlen(path);
+}
+
+/* Length of the path of the folder that one capture of an Ascend NPU fills: that of a framework
+ * (*_ascend_pt, with the folder PROF_* in it), else that of msprof, else the folder of the file. */
+static size_t ascend_length(const char *path)
+{
+    static const char *const marks[] = {"_ascend_pt/", "_ascend_ms/", "/ASCEND_PROFILER_OUTPUT/"};
+    const char *name = strrchr(path, '/'), *found = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if ((found = strstr(path, marks[i])))
+            return (size_t)(found - path) + (i < 2 ? strlen(marks[i]) : 1);
+    found = strncmp(path, "PROF_", 5) ? strstr(path, "/PROF_") : path;
+    found = found ? strchr(found + 1, '/') : NULL;
+    found = found ? found : name;
+    return found ? (size_t)(found - path) + 1 : 0;
+}
+
+static bool is_ascend(const struct imp_file *file)
+{
+    return file->format == STORE_FORMAT_ASCEND || file->format == STORE_FORMAT_ASCEND_CSV;
+}
+
+/* How much a file says of a capture of an Ascend NPU: the timeline of the framework, that of
+ * msprof, the tables of kernels. */
+static int ascend_worth(const struct imp_file *file)
+{
+    static const char *const names[] = {"task_time", "op_summary", "kernel_details", "msprof",
+                                        "trace_view"};
+    const char *name = strrchr(file->path, '/');
+    name = name ? name + 1 : file->path;
+    for (int i = 0; is_ascend(file) && i < (int)(sizeof names / sizeof *names); i++)
+        if (!strncmp(name, names[i], strlen(names[i])))
+            return i + 1;
+    return file->format == STORE_FORMAT_ASCEND ? 5 : 0;
+}
+
+/* Bit of a format that says all that others say of its captures: a profile of JAX comes as XPlane
+ * and as JSON made of it, a capture of rocprofv3 as JSON and as a database. 0: another format. */
+static int64_t more_bit(enum store_format format)
+{
+    return (format == STORE_FORMAT_XPLANE) | (format == STORE_FORMAT_ROCPD) << 1;
+}
+
+/* Notes what a file says of its capture. */
+static int note_capture(struct imp_map *shared, const struct imp_file *file)
+{
+    size_t stem = stem_length(file->path), ascend = ascend_length(file->path);
+    int64_t bit = more_bit(file->format), worth = ascend_worth(file), *known;
+    int rc = 0;
+    if (file->unread)
+        return 0;
+    if (bit) {
+        known = shared_find(shared, SHARED_STEM, file->path, stem);
+        rc = shared_put(shared, SHARED_STEM, file->path, stem, bit | (known ? *known : 0));
+    }
+    if (!rc && is_ascend(file)) {
+        known = shared_find(shared, SHARED_ASCEND, file->path, ascend);
+        if (!known || *known < worth)
+            rc = shared_put(shared, SHARED_ASCEND, file->path, ascend, worth);
+    }
+    return rc;
+}
+
+/* Is there a file that says more of the same capture? Events that msprof writes beside its timeline
+ * (msprof_tx_*.json) look like a trace of their own. */
+static bool has_twin(const struct imp_map *shared, const struct imp_file *file)
+{
+    bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
+    const int64_t *known =
+        shared_find(shared, SHARED_STEM, file->path, stem_length(file->path));
+    if (known && *known & ~more_bit(file->format))
+        return true;
+    if (!is_ascend(file) && !beside)
+        return false;
+    known = shared_find(shared, SHARED_ASCEND, file->path, ascend_length(file->path));
+    return known && ascend_worth(file) < *known;
+}
+
+/* Which of the files from `first` on are left out, and how many of them are earlier captures. They
+ * are sorted by name, and with it by time. */
+static int find_superseded(struct imp_files *files, size_t first, bool *drop)
+{
+    struct imp_map shared = {0};
+    int rc = 0;
+    for (size_t i = first; i < files->count && !rc; i++)
+        rc = note_capture(&shared, &files->file[i]);
+    for (size_t i = files->count; i-- > first && !rc;) {
+        const struct imp_file *file = &files->file[i];
+        bool earlier;
+        rc = find_later_session(&shared, files, i, &earlier);
+        earlier = earlier || (i + 1 < files->count && is_earlier_capture(file, file + 1));
+        files->earlier += earlier;
+        drop[i] = earlier || has_twin(&shared, file);
+    }
+    imp_map_free(&shared);
+    return rc;
+}
+
+/* Several captures of one worker are one rank at several times, not several ranks: the newest one
+ * is kept. Of one capture in two formats the one that says more is kept. */
+int imp_files_drop_superseded(struct imp_files *files, size_t first)
+{
+    size_t kept = first, count = files->count;
+    bool *drop = calloc(count + 1, sizeof *drop);
+    int rc = drop ? find_superseded(files, first, drop) : TACHO_ENOMEM;
+    for (size_t i = first; i < count && !rc; i++) {
+        if (!drop[i]) {
+            files->file[kept++] = files->file[i];
+            continue;
+        }
+        files->unread -= files->file[i].unread != NULL;
+        files->bytes -= files->file[i].bytes;
+        free(files->file[i].path);
+    }
+    if (!rc)
+        files->count = kept;
+    free(drop);
+    return rc;
+}
