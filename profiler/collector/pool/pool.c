@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342 /* headers of Linux before 5.5 */
+#endif
+
 #define MOST_BYTES (1ull << 40)            /* of a file; more is damage */
 #define MOST_ARENA (8u * WIRE_ARENA_BYTES) /* of names, which need tables; more is damage */
 #define MOST_TEXT  (64u << 10)             /* bytes of a name or a schema; more is damage */

@@ -30,15 +30,16 @@ static const char strong[] =
     "pincode macaroon kerberosticket verificationcode securitycode stringdata ftppass smtppass "
     "ldappass bindpass bindpw mailpass redispass mysqlpass proxypass vncpass sudopass aeskey "
     "hmackey rsakey fernetkey jwtkey awskey azurekey gcpkey s3key hfkey vaultkey "
-    "haslo heslo losenord wachtwoord sifre adgangskode salasana jelszo palavrapasse geslo lozinka "
-    "geheimnis geheim slaptazodis jeton";
+    "losenord wachtwoord adgangskode salasana jelszo palavrapasse lozinka geheimnis geheim "
+    "slaptazodis";
 
 /* These say so as a whole word. */
 static const char weak[] =
     "token key keys pass pwd pw psw auth sig sas jwt otp totp pin dsn private session "
     "cred tok creds pat mfa psk oauth2 sid nonce xauth pem kubeconfig passwd hmac ticket "
     "license licence pgpass apptoken accesscode unlock salt csrf xsrf community 2fa tfa "
-    "authentication clave cle chave schlussel klucz nyckel anahtar kulcs";
+    "authentication clave cle chave schlussel klucz nyckel anahtar kulcs haslo heslo geslo sifre "
+    "jeton";
 
 /* Beside one of these a weak word is doubtful. */
 static const char harmless[] =

@@ -168,8 +168,7 @@ static void hide_logon(struct col_text *in, const char *word, const char *end, b
 
 static void hide_logons(struct col_text *in)
 {
-    static const char programs[] = "sqlplus sqlplus64 sqlldr expdp impdp rman sqlcl tnsping wrap "
-                                   "dgmgrl adrci lsnrctl datapump";
+    static const char programs[] = "sqlplus sqlplus64 sqlldr expdp impdp rman sqlcl dgmgrl";
     const char *end = in->text + in->size;
     bool known = false;
     for (const char *at = in->text; at < end; at++) {
