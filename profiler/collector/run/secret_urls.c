@@ -166,21 +166,37 @@ static void hide_logon(struct col_text *in, const char *word, const char *end, b
         col_text_hide(in, password, sign);
 }
 
-static void hide_logons(struct col_text *in)
+/* The end of a word of a command. */
+static const char *word_end(const char *word)
+{
+    return word + strcspn(word, BLANK "'`;&|");
+}
+
+/* Is there a program of Oracle's in the text, maybe behind what it gets from a pipe? */
+static bool has_program(const struct col_text *in)
 {
     static const char programs[] = "sqlplus sqlplus64 sqlldr expdp impdp rman sqlcl dgmgrl";
     const char *end = in->text + in->size;
-    bool known = false;
     for (const char *at = in->text; at < end; at++) {
-        at += strspn(at, BLANK "'`();&|");
-        const char *word = at, *base = at;
-        at += strcspn(at, BLANK "'`;&|");
-        for (const char *letter = word; letter < at; letter++)
+        const char *base = at;
+        for (const char *letter = at, *last = word_end(at); letter < last; letter++)
             if (*letter == '/')
                 base = letter + 1;
-        known = known || col_list_has(programs, base, (size_t)(at - base));
-        while (word < at && col_text_is_one_of(*word, "\"\\"))
-            word++;
+        at = word_end(at);
+        if (base < at && col_list_has(programs, base, (size_t)(at - base)))
+            return true;
+    }
+    return false;
+}
+
+static void hide_logons(struct col_text *in)
+{
+    const char *end = in->text + in->size;
+    bool known = has_program(in);
+    for (const char *at = in->text; at < end; at++) {
+        at += strspn(at, BLANK "'`();&|\"\\");
+        const char *word = at;
+        at = word_end(at);
         hide_logon(in, word, at, known);
     }
 }

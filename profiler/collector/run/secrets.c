@@ -352,6 +352,8 @@ static void hide_option_value(struct col_text *in, const struct col_option_row *
     size_t length = (size_t)(end - value);
     if (row->must_hold && !memchr(value, row->must_hold, length))
         return;
+    if (row->must_hold == '/' && *value == '/') /* "/nolog": neither user nor password */
+        return;
     if (length && (row->numbers || strspn(value, "0123456789.:/") < length))
         hide(in, value, end);
 }

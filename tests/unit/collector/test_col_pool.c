@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "made_pool.h"
+#include "tests/unit/made_pool.h"
 #include "profiler/collector/pool/pool.h"
 
 #define SEGMENTS    (1u << 20)

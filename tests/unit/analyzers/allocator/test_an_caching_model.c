@@ -77,8 +77,8 @@ static void best_fit(void **state)
     caching_free_all(model);
 
     model = model_of((struct caching_settings){0});
-    handle[0] = caching_alloc(model, 4 * MIB, 0, &at[0]);
-    handle[1] = caching_alloc(model, 5 * MIB, 0, &at[1]);
+    handle[0] = caching_alloc(model, 4 * MIB, common, &at[0]);
+    handle[1] = caching_alloc(model, 5 * MIB, common, &at[1]);
     assert_int_equal(at[1] - at[0], 4 * MIB);
     caching_free(model, handle[0]);
     assert_int_equal(caching_totals(model).largest_free, 11 * MIB);
