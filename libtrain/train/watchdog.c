@@ -170,7 +170,8 @@ static void waits(void *arg, int waiting)
     int64_t now = now_ns();
     if (!watchdog->since) {
         watchdog->since = watchdog->looked = now;
-        watchdog->seen = watchdog->still = 0;
+        watchdog->seen = 0;
+        watchdog->still = 0;
         __atomic_store_n(&own->waiting, 1, __ATOMIC_RELEASE);
         lt_board_stuck(&watchdog->board, &watchdog->seen); /* what is now, to compare with */
     }
