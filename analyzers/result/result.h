@@ -621,10 +621,15 @@ struct an_stack_samples {
 struct an_module_row {
     const char *name; /* "blocks.*.mlp.0 (Linear)", "Linear", "depth 3" */
     int64_t modules;  /* different ones */
-    double calls, own_ms, total_ms;
+    int64_t steps; /* that record them, the fewest of a module: what follows are means over them */
+    double calls, total_ms;
+    struct an_value own_ms;
 };
 struct an_modules {
-    const char *reason; /* why there are none */
+    const char *reason;     /* why there are none */
+    int64_t steps;          /* counted ones of all ranks */
+    struct an_count levels; /* that all of them record, the module that is called first being 1 */
+    const char *left_out;   /* which levels are not recorded, and why; NULL: all are */
     const struct an_module_row *pattern, *class, *depth;
     size_t pattern_count, class_count, depth_count;
 };

@@ -309,8 +309,9 @@ static void put_module(struct rep_writer *writer, const void *item)
     const struct an_module_row *row = item;
     rep_put_text(writer, "name", row->name);
     rep_put_int(writer, "modules", row->modules);
+    rep_put_int(writer, "steps", row->steps);
     rep_put_real(writer, "calls", row->calls, "");
-    rep_put_real(writer, "own_ms", row->own_ms, "");
+    rep_put_value(writer, "own_ms", row->own_ms);
     rep_put_real(writer, "total_ms", row->total_ms, "");
 }
 
@@ -320,6 +321,9 @@ static void put_modules(struct rep_writer *writer, const struct an_modules *modu
     if (rep_put_absent(writer, "modules", modules->reason))
         return;
     rep_open(writer, "modules");
+    rep_put_int(writer, "steps", modules->steps);
+    rep_put_count(writer, "levels", modules->levels);
+    rep_put_text_or(writer, "left_out", modules->left_out, modules->levels.reason);
     REP_PUT_ROWS(writer, "by_pattern", modules->pattern, modules->pattern_count, put_module);
     REP_PUT_ROWS(writer, "by_class", modules->class, modules->class_count, put_module);
     REP_PUT_ROWS(writer, "by_depth", modules->depth, modules->depth_count, put_module);

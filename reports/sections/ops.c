@@ -72,5 +72,7 @@ void rep_section_ops(struct page *page, const struct an_result *result)
     char title[80];
     struct rep_table table;
     rep_table_ops(result, &table, title);
+    if (result->gpu.reason)
+        rep_modules_left_out(page, &result->modules);
     rep_table_write(page, &table);
 }

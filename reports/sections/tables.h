@@ -67,4 +67,7 @@ size_t rep_step_rows(const struct an_result *result, struct rep_share_row row[RE
  * two that a reader looks for. `row` has room for AN_CLASS_COUNT. Returns the number of rows. */
 size_t rep_class_rows(const struct an_result *result, struct rep_share_row *row, double *step_ms);
 
+/* Which modules have no ranges, and why; nothing where all have. */
+void rep_modules_left_out(struct page *page, const struct an_modules *modules);
+
 #endif

@@ -93,6 +93,8 @@ record short python3 loop.py 0
 [ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'Net'")" = 12 ] || wrong "short steps: $(ranges short)"
 [ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'a.inner (Module)'")" -lt 12 ] || wrong "short steps: $(ranges short)"
 [ "$(one short "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 1.0 ] || wrong "short steps: no word"
+"$TACHO" report short.tacho --section modules --width 200 > short.report 2>&1 || wrong "short steps: report: exit code $?"
+grep -q "^Left out: modules below level 1 .* would cost more than 0.4 % of a step" short.report || wrong "short steps: $(cat short.report)"
 
 # ---- torch.profiler and jax.profiler: the agent is told before it starts and after it has stopped
 cat > agent_told.py << 'PYTHON'
@@ -331,7 +333,7 @@ done
 cat > real.py << 'PYTHON'
 import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
-workers, context = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+pause, workers, context = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None
 class Data(Dataset):
     def __len__(self): return 16 * 8 * 30
     def __getitem__(self, i): return torch.randn(64), i % 10
@@ -341,15 +343,18 @@ def main():
     opt = torch.optim.AdamW(net.parameters(), 1e-3)
     for x, y in DataLoader(Data(), batch_size=16 * 8, num_workers=workers, multiprocessing_context=context):
         loss = torch.nn.functional.cross_entropy(net(x), y)
+        time.sleep(pause)
         opt.zero_grad(); loss.backward(); opt.step()
     print("%.6f" % loss.item())
 if __name__ == "__main__": main()
 PYTHON
-plain=$("$python" real.py 0)
+# so long a step has room for every level of modules, however fast the machine is
+pause=0.03
+plain=$("$python" real.py 0 0)
 for how in "0" "2 fork" "2 spawn" "2 forkserver"; do
     name=real-${how// /-}
     # shellcheck disable=SC2086
-    record "$name" "$python" real.py $how
+    record "$name" "$python" real.py $pause $how
     [ "$how" != 0 ] || [ "$(cat "$name.out")" = "$plain" ] || wrong "the loss is another: $(cat "$name.out") instead of $plain"
     [ "$(one "$name" 'SELECT count("end") FROM step')" = 30 ] || wrong "$how: $(one "$name" 'SELECT count("end") FROM step') steps"
     for range in "backward 30" "AdamW.step 30" "Sequential 30" "0 (Linear) 30" "2 (Linear) 30" "read 30" "collate 30" "DataLoader.__next__ 31"; do
@@ -358,6 +363,23 @@ for how in "0" "2 fork" "2 spawn" "2 forkserver"; do
     workers=$(one "$name" "SELECT count(DISTINCT t.process) FROM slice x JOIN string s ON s.id = x.name JOIN track t ON t.id = x.track WHERE s.text = 'read'")
     [ "$workers" = "$([ "$how" = 0 ] && echo 1 || echo 2)" ] || wrong "$how: $workers processes read"
 done
+# steps as short as the machine makes them: a level is recorded in each step up to the one after which the file says that it is not,
+# and the report has it for as many steps
+record real-quick "$python" real.py 0 0
+"$TACHO" report real-quick.tacho --json > report.json 2> err || wrong "report: $(cat err)"
+one real-quick "SELECT count(*) FROM step s WHERE s.start < ifnull((SELECT min(c.time) FROM counter c JOIN track t ON t.id = c.track
+    WHERE t.name = 'hook.module_depth' AND c.value < 2), 9e18)" > steps
+ranges real-quick | sed -n 's/^0 (Linear) //p' > got
+python3 - "$(cat got)" "$(cat steps)" << 'PYTHON' || wrong "short steps of PyTorch: $(cat got) ranges, $(cat steps) steps with them"
+import json, sys
+got, steps = map(int, sys.argv[1:])
+assert got == min(steps, 30), (got, steps)
+modules = json.load(open("report.json"))["modules"]
+if steps < 30 and modules:  # the first step and the last one do not count
+    row = next(row for row in modules["by_pattern"] if row["name"] == "0 (Linear)")
+    assert row["steps"] == steps - 1 < modules["steps"] and abs(row["calls"] - 1) < 1e-6, (steps, modules)
+    assert modules["levels"] == 1 and "in %d of %d counted" % (steps - 1, modules["steps"]) in modules["left_out"], modules
+PYTHON
 # two ranks with gloo: the wait for gradients is communication, and the slow rank is named; the loss stays what it was
 cat > ddp.py << 'PYTHON'
 import sys, time, torch, torch.distributed as dist
