@@ -304,9 +304,9 @@ static void habit_before_all(struct an_findings_list *findings)
     }
 }
 
-/* Beside other programs the gains of findings about ranks are withheld. A rank that is late
- * explains what the others wait for all the same: it goes before the finding about all
- * communication. */
+/* Beside other programs the gains of findings about ranks are withheld, or open at the low end. A
+ * rank that is late explains what the others wait for all the same: it goes before the finding
+ * about all communication, of which only a bound is known. */
 static void late_rank_before_all(struct an_findings_list *findings)
 {
     static const char *const ids[] = {"UNEVEN_DATA", "STRAGGLER", "SLOW_STAGE"};
@@ -314,7 +314,7 @@ static void late_rank_before_all(struct an_findings_list *findings)
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         size_t at = place_of(findings, ids[i]);
         if (at == findings->count || at < all || all == findings->count ||
-            findings->found[at].gain.high.valid ||
+            (findings->found[at].gain.high.valid && !an_finding_may_gain(&findings->found[at])) ||
             an_finding_listed(&findings->found[at]) != an_finding_listed(&findings->found[all]))
             continue;
         struct an_finding own = findings->found[at];
@@ -378,6 +378,19 @@ static void others_first(struct an_findings_list *findings)
     if (findings->found[0].fault && system->own_wait_pct.value > system->others_lost_pct.value)
         return; /* the run's own threads take more from it */
     move_to_front(findings, (size_t)(others - findings->found));
+}
+
+void an_findings_order(struct an_findings_list *findings)
+{
+    if (!findings->count)
+        return;
+    sort_by_gain(findings);
+    habit_before_all(findings);
+    late_rank_before_all(findings);
+    verdict_first(findings);
+    change_first(findings);
+    others_first(findings);
+    stage_after_rank(findings);
 }
 
 /* ---- the analyzer ---------------------------------------------------------------------------- */
@@ -453,14 +466,7 @@ static int findings_frame(struct an_context *context)
     rc = rc ? rc : an_findings_sum_up(&findings);
     if (rc)
         return rc;
-    if (findings.count)
-        sort_by_gain(&findings);
-    habit_before_all(&findings);
-    late_rank_before_all(&findings);
-    verdict_first(&findings);
-    change_first(&findings);
-    others_first(&findings);
-    stage_after_rank(&findings);
+    an_findings_order(&findings);
     keep_options(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;

@@ -156,6 +156,8 @@ const char *an_verdict_memory(struct an_context *context);
 
 /* ---- words of the framework (findings_speak.c) ------------------------------------------------ */
 
+/* Puts the findings into the order in which they are read (findings.c). */
+void an_findings_order(struct an_findings_list *findings);
 /* Rewords the advice of a finished list for the framework of the run. */
 void an_findings_speak(struct an_findings_list *findings);
 /* The same of what brings an input that a check lacked. */
