@@ -360,17 +360,6 @@ static int python_host(struct an_findings_list *findings, struct sums *sums)
 
 /* ---- SMALL_BATCH_HOST ------------------------------------------------------------------------ */
 
-/* The last value of a counter of the hook, of the first process that has it; 0: there is none. */
-static double last_of(const struct an_trace *trace, const char *name)
-{
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
-        if (!strcmp(track->kind, "counter") && !strcmp(track->name, name) && track->counter_count)
-            return trace->counter.value[an_counter_end(track) - 1];
-    }
-    return 0;
-}
-
 /* Calls of operators in a forward and in a backward pass, and what PyTorch takes for each at least:
  * CPU time of one on a single number, as the hook measured it. */
 struct calls {
@@ -379,10 +368,10 @@ struct calls {
 
 static bool find_calls(const struct an_context *context, struct calls *calls)
 {
-    *calls = (struct calls){last_of(context->trace, "host.operators_forward"),
-                            last_of(context->trace, "host.operators_backward"),
-                            last_of(context->trace, "host.operator_forward_us"),
-                            last_of(context->trace, "host.operator_backward_us")};
+    *calls = (struct calls){an_trace_last_value(context->trace, "host.operators_forward"),
+                            an_trace_last_value(context->trace, "host.operators_backward"),
+                            an_trace_last_value(context->trace, "host.operator_forward_us"),
+                            an_trace_last_value(context->trace, "host.operator_backward_us")};
     return calls->forward > 0 && calls->backward > 0 && calls->forward_us > 0 &&
            calls->backward_us > 0;
 }
@@ -488,10 +477,10 @@ static double part_on(const struct an_trace *trace, const char *name)
 /* What looking for anomalies adds to each operator, as the hook measured it on a single number. */
 static void say_anomaly_cost(struct an_context *context, struct an_finding *finding)
 {
-    double forward = last_of(context->trace, "host.anomaly_forward_us"),
-           backward = last_of(context->trace, "host.anomaly_backward_us"),
-           operators_forward = last_of(context->trace, "host.operators_forward"),
-           operators_backward = last_of(context->trace, "host.operators_backward"),
+    double forward = an_trace_last_value(context->trace, "host.anomaly_forward_us"),
+           backward = an_trace_last_value(context->trace, "host.anomaly_backward_us"),
+           operators_forward = an_trace_last_value(context->trace, "host.operators_forward"),
+           operators_backward = an_trace_last_value(context->trace, "host.operators_backward"),
            step_ms = an_budget_step_ms(&context->result->budget);
     double ms = (forward * operators_forward + backward * operators_backward) / 1e3;
     if (ms > 0 && step_ms > ms)

@@ -23,17 +23,23 @@
 static double idle_cores(const struct an_result *result, const struct an_team *team)
 {
     const struct an_value *busy = &result->system.cpu_cores, *others = &result->system.other_cores;
-    return busy->valid && others->valid ? (double)team->cores - busy->value - others->value : 0;
+    return busy->valid && others->valid ? (double)team->whole_cores - busy->value - others->value
+                                        : 0;
 }
 
-/* What both findings say of the team: its threads and the cores, and the setting that fits. */
+/* What both findings say of the team: its threads and the cores, and the setting that fits. Where
+ * the program sets the number itself a variable does not help. */
 static void describe_team(struct an_context *context, struct an_finding *finding,
-                          const struct an_team *team)
+                          const struct an_team *team, int64_t threads)
 {
-    const char *setting = an_finding_text(context, "OMP_NUM_THREADS=%" PRId64, team->fitting);
+    bool by_program = an_command_sets_team(context);
+    const char *setting = an_finding_text(
+        context, by_program ? "torch.set_num_threads(%" PRId64 ")" : "OMP_NUM_THREADS=%" PRId64,
+        threads);
     finding->action =
-        an_finding_text(context, "as many threads in all as there are cores: %s", setting);
-    finding->effort = "an environment variable";
+        an_finding_text(context, "as many threads in all as there are cores: %s%s", setting,
+                        by_program ? " in the program: no variable says the number it has" : "");
+    finding->effort = by_program ? "a line of code" : "an environment variable";
     finding->setting = setting;
     finding->verify = an_command_rerun(context, setting);
     an_finding_note(context, finding,
@@ -57,7 +63,7 @@ static void too_many(struct an_findings_list *findings, const struct an_team *te
                         " cores: at the end of each parallel region a team waits for threads that "
                         "have no core",
                         team->threads * team->ranks, team->cores));
-    describe_team(context, finding, team);
+    describe_team(context, finding, team, team->fitting);
     an_finding_note(context, finding,
                     "in %.0f %% of the steps' time their thread was ready and had no core (%s)",
                     wait->value, an_window_text(context));
@@ -67,6 +73,27 @@ static void too_many(struct an_findings_list *findings, const struct an_team *te
     finding->method = "no gain: more threads than cores are never faster";
     finding->what_if = an_finding_text(context, "threads=%" PRId64, team->fitting);
     finding->wrong_when = "other programs took the cores: then the threads are not the cause";
+}
+
+/* The gain of a team that takes `ideal` of the step away if all of compute scales. The operators of
+ * PyTorch are of any size, and small ones stay on one thread. */
+static void gain_of_threads(const struct an_context *context, struct an_finding *finding,
+                            double ideal)
+{
+    double gain = 100 * (1 / (1 - ideal) - 1);
+    if (an_command_framework(context) == AN_FRAMEWORK_TORCH) {
+        finding->bound = true;
+        an_finding_ceiling(finding, 1, ideal, "how well its operators scale is not recorded");
+        finding->method =
+            "ceiling by Amdahl's law: all of compute on more threads; small operators "
+            "of PyTorch stay on one";
+        return;
+    }
+    finding->gain.low = an_num(SCALES_LITTLE * gain);
+    finding->gain.expected = an_num(SCALES_EXPECTED * gain);
+    finding->gain.high = an_num(gain);
+    finding->method = "Amdahl's law: compute on more threads; low and expected are 70 and 90 % of "
+                      "what ideal scaling gains";
 }
 
 /* Looks at teams that leave cores idle. The share of the step that computes is divided by the ratio
@@ -79,7 +106,7 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
     if (idle < IDLE_LEAST || budget->reason || !budget->pct[AN_CLASS_COMPUTE].valid)
         return;
     double compute = budget->pct[AN_CLASS_COMPUTE].value / 100,
-           ideal = compute * (1 - (double)team->threads / (double)team->fitting),
+           ideal = compute * (1 - (double)team->threads / (double)team->useful),
            gain = 100 * (1 / (1 - ideal) - 1);
     if (gain < FINDINGS_NOISE_PCT)
         return;
@@ -87,18 +114,14 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
         findings, "IDLE_CORES",
         an_finding_text(context,
                         "%.1f of %" PRId64 " cores are idle while %" PRId64 " thread%s compute%s",
-                        idle, team->cores, team->threads * team->ranks,
+                        idle, team->whole_cores, team->threads * team->ranks,
                         team->threads * team->ranks == 1 ? "" : "s",
                         team->threads * team->ranks == 1 ? "s" : ""));
-    describe_team(context, finding, team);
+    describe_team(context, finding, team, team->useful);
     an_finding_note(context, finding, "compute is %.0f %% of the step (%s)", 100 * compute,
                     an_window_text(context));
-    finding->gain.low = an_num(SCALES_LITTLE * gain);
-    finding->gain.expected = an_num(SCALES_EXPECTED * gain);
-    finding->gain.high = an_num(gain);
-    finding->what_if = an_finding_text(context, "threads=%" PRId64, team->fitting);
-    finding->method = "Amdahl's law: compute on more threads; low and expected are 70 and 90 % of "
-                      "what ideal scaling gains";
+    finding->what_if = an_finding_text(context, "threads=%" PRId64, team->useful);
+    gain_of_threads(context, finding, ideal);
     finding->wrong_when = "the work is so small that starting threads takes longer, or the speed "
                           "of memory limits it already";
 }
@@ -110,6 +133,6 @@ void an_findings_threads(struct an_findings_list *findings)
         return;
     if (team.threads > team.fitting)
         too_many(findings, &team);
-    else if (team.threads < team.fitting)
+    else if (team.threads < team.useful)
         too_few(findings, &team);
 }

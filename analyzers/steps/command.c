@@ -291,9 +291,19 @@ const char *an_command_variable(struct an_context *context, const char *name)
 
 long an_command_team(struct an_context *context)
 {
+    double told = an_trace_last_value(context->trace, "host.threads");
     const char *count = an_command_variable(context, "OMP_NUM_THREADS");
+    if (told >= 1 && told <= TEAM_MOST)
+        return (long)told;
     long threads = count ? strtol(count, NULL, 10) : 0;
     return threads > 0 && threads <= TEAM_MOST ? threads : 0;
+}
+
+bool an_command_sets_team(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    return an_trace_last_value(trace, "host.threads") >= 1 &&
+           an_trace_last_value(trace, "host.threads_by_variable") < 1;
 }
 
 const char *an_command_rerun(struct an_context *context, const char *option)

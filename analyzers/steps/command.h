@@ -39,9 +39,12 @@ double an_command_number(const struct an_context *context, const char *option, d
 /* Batches that the loader of the reference engine makes ahead: --prefetch of the command, or the
  * default of `train`. */
 long an_command_prefetch(const struct an_context *context);
-/* Threads of each OpenMP team by OMP_NUM_THREADS of the recorded environment; 0: it does not say.
- */
+/* Threads of each OpenMP team: as many as PyTorch said that it computes with, else by
+ * OMP_NUM_THREADS of the recorded environment; 0: neither says. */
 long an_command_team(struct an_context *context);
+/* Is their number one that no variable of the environment said: by torch.set_num_threads of the
+ * program, or by PyTorch itself? Then a variable may not change it. */
+bool an_command_sets_team(const struct an_context *context);
 /* The value of an environment variable that the run had; NULL: it was not set, or not recorded. */
 const char *an_command_variable(struct an_context *context, const char *name);
 /* The command of the run, a JSON list of words, as one types it. NULL: not recorded. */

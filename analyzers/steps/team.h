@@ -17,10 +17,13 @@ struct an_team {
     int64_t ranks;   /* that share the machine of the first one */
     int64_t cores;   /* of that machine, usable; 0: not known */
     int64_t fitting; /* threads a rank, so that there are as many in all as cores; 0: not known */
+    /* The same without the second CPU of each core (SMT), which hardly makes compute faster: cores,
+     * and threads a rank. As above where the file does not say. */
+    int64_t whole_cores, useful;
 };
 
-/* By the first level of OMP_NUM_THREADS. The engine takes all cores without it; what other programs
- * do then is not known, nor what runs with accelerators do. */
+/* By what PyTorch says, else by the first level of OMP_NUM_THREADS. The engine takes all cores
+ * without it; what other programs do then is not known, nor what runs with accelerators do. */
 struct an_team an_team_of(struct an_context *context);
 
 #endif

@@ -229,6 +229,8 @@ static inline bool an_slice_inferred(const struct an_trace *trace, size_t slice)
 const char *an_trace_key(const struct an_trace *trace, const char *key);
 /* Reads a run key that is an integer and nothing else; false: it is not there, or no integer. */
 bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t *value);
+/* The last value of a counter of that name, of the first process that has one; 0: there is none. */
+double an_trace_last_value(const struct an_trace *trace, const char *counter);
 /* Was the file imported from a trace of another tool? Else tacho recorded it. */
 bool an_trace_imported(const struct an_trace *trace);
 /* Was the file imported from this format ("kineto", "nsight", ...)? */

@@ -232,6 +232,17 @@ bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
+double an_trace_last_value(const struct an_trace *trace, const char *counter)
+{
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (track->counter_count && !strcmp(track->kind, "counter") &&
+            !strcmp(track->name, counter))
+            return trace->counter.value[an_counter_end(track) - 1];
+    }
+    return 0;
+}
+
 const char *an_trace_name(const struct an_trace *trace, uint32_t name)
 {
     return name < trace->string_count ? trace->string[name] : "";

@@ -33,11 +33,11 @@ enum way { WAY_OWN, WAY_SUM, WAY_MOST, WAY_DROP };
 static const struct {
     const char *key;
     enum way way;
-} ways[] = {{"cpu.online", WAY_SUM},         {"cpu.usable", WAY_SUM},
-            {"memory.bytes", WAY_SUM},       {"ranges_without_end", WAY_SUM},
-            {"ends_without_start", WAY_SUM}, {"exit_status", WAY_MOST},
-            {"recovered", WAY_MOST},         {"verdict", WAY_DROP},
-            {"job.node_ranks", WAY_DROP},    {"end.monotonic_ns", WAY_DROP}};
+} ways[] = {
+    {"cpu.online", WAY_SUM},      {"cpu.usable", WAY_SUM},         {"cpu.cores", WAY_SUM},
+    {"memory.bytes", WAY_SUM},    {"ranges_without_end", WAY_SUM}, {"ends_without_start", WAY_SUM},
+    {"exit_status", WAY_MOST},    {"recovered", WAY_MOST},         {"verdict", WAY_DROP},
+    {"job.node_ranks", WAY_DROP}, {"end.monotonic_ns", WAY_DROP}};
 
 /* How the values of a key are combined. */
 static enum way way_of(const char *key)

@@ -75,6 +75,27 @@ static void describe_cpus(char *text, size_t size)
         col_cpu_ranges(&set, text, size);
 }
 
+/* Cores behind these CPUs: of those that share one (SMT) one counts. 0: the system does not say. */
+static int cores_behind(const cpu_set_t *set)
+{
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char path[96], text[512];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
+                 cpu);
+        if (!CPU_ISSET(cpu, set))
+            continue;
+        if (col_proc_read(path, text, sizeof text) <= 0)
+            return 0;
+        long first = strtol(text, NULL, 10);
+        if (first < 0 || first >= CPU_SETSIZE)
+            return 0;
+        CPU_SET((size_t)first, &core);
+    }
+    return CPU_COUNT(&core);
+}
+
 /* Memory that the control groups of this process allow, at most `machine`. */
 static int64_t memory_limit(int64_t machine)
 {
@@ -97,8 +118,12 @@ static void describe_machine(struct col_keys *keys)
     if (text[0])
         col_key_text(keys, "cpu.model", text);
     col_key_int(keys, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN));
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        int cores = cores_behind(&set);
         col_key_int(keys, "cpu.usable", CPU_COUNT(&set));
+        if (cores)
+            col_key_int(keys, "cpu.cores", cores);
+    }
     describe_cpus(text, sizeof text);
     if (text[0])
         col_key_text(keys, "cpu.affinity", text);

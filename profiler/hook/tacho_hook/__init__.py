@@ -31,7 +31,7 @@ from .frameworks import FRAMEWORKS, PACKAGES
 
 # module -> (file of this package, its function that is called with the module right after the import), once or more
 PATCHES = {
-    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts", "debugging", "patch_switches"),
+    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts", "debugging", "patch_switches", "threads", "patch_threads"),
     "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
     "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
     "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),

@@ -10,6 +10,7 @@
 
 static int64_t usual_ms = 80, fastest_ms = 80; /* of compute in a step */
 static int ranks = 1;                          /* processes with such steps, at the same time */
+static const char *domain = "libtrain";        /* of its ranges */
 static int64_t batch_ms;                       /* of loading after it, on the same thread */
 static const char *quota; /* cores of its control group, which refuses 0.6, and whose thread runs
                              for 0.6 of the time; NULL: not recorded */
@@ -41,7 +42,7 @@ static void rank_steps(struct fixture *f, int64_t rank, double own, double wait)
                                     .start = FX_BASE + i * 100 * MS + 1000,
                                     .dur = (i % 8 ? usual_ms : fastest_ms) * MS,
                                     .name = fx_string(f, "matmul"),
-                                    .category = fx_string(f, "libtrain"),
+                                    .category = fx_string(f, domain),
                                     .detail = detail,
                                     .correlation = FX_NONE};
         FX(store_slice_add(f->s, &slice));
@@ -272,6 +273,59 @@ static void test_too_few(void **state)
     fx_close(f);
 }
 
+/* A program of PyTorch that sets one thread itself: no variable of its environment says it, and the
+ * hook's counter does. `cores`: those behind the four CPUs; 0: the file does not say. */
+static const struct an_finding *torch_threads(struct fixture *f, int threads, int by_variable,
+                                              int cores)
+{
+    domain = "torch";
+    run(f, 1.0, 1.1, 0, NULL);
+    domain = "libtrain";
+    FX(store_run_set(f->s, "command", "[\"python3\",\"train.py\"]"));
+    if (cores)
+        FX(store_run_set_int(f->s, "cpu.cores", cores));
+    fx_counter(f, fx_track(f, f->process, "counter", "host.threads", NULL), 10 * MS, threads);
+    fx_counter(f, fx_track(f, f->process, "counter", "host.threads_by_variable", NULL), 10 * MS,
+               by_variable);
+    return finding(fx_analyze(f), "IDLE_CORES");
+}
+
+static void test_threads_of_pytorch(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_finding *idle = torch_threads(f, 1, 0, 0);
+    assert_non_null(idle);
+    assert_string_equal(idle->what_if, "threads=4");
+    assert_non_null(strstr(idle->action, "torch.set_num_threads(4) in the program"));
+    /* 80 % of the step computes; small operators may stay on one thread: a bound. */
+    assert_true(idle->gain.ceiling && !idle->gain.low.valid);
+    assert_near(idle->gain.high.value, 150, 1);
+    assert_null(idle->setting); /* no variable and no option */
+    fx_close(f);
+    idle = torch_threads(f, 1, 1, 0);
+    assert_non_null(idle);
+    assert_string_equal(idle->setting, "OMP_NUM_THREADS=4");
+    fx_close(f);
+    assert_null(torch_threads(f, 4, 0, 0));
+    fx_close(f);
+}
+
+/* Two CPUs of a core share its units: as many threads as there are cores leave nothing idle. */
+static void test_cores_that_are_shared(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    assert_null(torch_threads(f, 2, 0, 2));
+    fx_close(f);
+    const struct an_finding *idle = torch_threads(f, 1, 0, 2);
+    assert_non_null(idle);
+    assert_string_equal(idle->what_if, "threads=2");
+    /* 80 % of the step computes, half of which remains: 100 -> 60 ms. */
+    assert_near(idle->gain.high.value, 100 * (100.0 / 60 - 1), 1);
+    fx_close(f);
+}
+
 /* Nothing is idle where others use the cores; without the variable the engine takes all cores. */
 static void test_silent(void **state)
 {
@@ -295,11 +349,18 @@ static void test_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_ranks_share_cores),
-        cmocka_unit_test(test_edits),          cmocka_unit_test(test_more_threads),
-        cmocka_unit_test(test_a_larger_cause), cmocka_unit_test(test_many_workers),
-        cmocka_unit_test(test_harmless),       cmocka_unit_test(test_too_few),
-        cmocka_unit_test(test_silent),         cmocka_unit_test(test_workers_in_a_quota),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_ranks_share_cores),
+        cmocka_unit_test(test_edits),
+        cmocka_unit_test(test_more_threads),
+        cmocka_unit_test(test_a_larger_cause),
+        cmocka_unit_test(test_many_workers),
+        cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_workers_in_a_quota),
+        cmocka_unit_test(test_threads_of_pytorch),
+        cmocka_unit_test(test_cores_that_are_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
