@@ -328,6 +328,10 @@ frameworks: $(O)/frameworks/.done ## PyTorch, JAX, Lightning and transformers in
 $(O)/frameworks/.done: Makefile
 	$(Q)if $(FRAMEWORKS_PYTHON) -m venv "$(O)/frameworks" && timeout 600 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(FRAMEWORKS); \
 	then touch $@; else echo "frameworks: not installed (no network, or no python3 with venv): their tests are skipped"; fi
+# what tests/frameworks/beside.py runs beside tacho
+BESIDE := py-spy==0.4.3 scalene==2.4.0 traceml-ai==0.5.0
+frameworks-beside: frameworks ## the profilers that tests/frameworks/beside.py compares with, into the same virtual environment
+	$(Q)timeout 600 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(BESIDE)
 check-frameworks: all frameworks ## programs of PyTorch, JAX, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
 # the same sources for the processor: kernels as fibers, a late queue, plain products (tests/gpu/shim)
@@ -514,4 +518,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man double frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man double frameworks frameworks-beside check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

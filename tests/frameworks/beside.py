@@ -210,7 +210,7 @@ def measure(name, cause, options, build, python):
         draw["data"] = "cached"
     try:
         if tool.needs and not os.access(tool.path(tool.needs), os.X_OK):
-            raise RuntimeError("%s is not beside %s" % (tool.needs, python))
+            raise RuntimeError("%s is not beside %s: make frameworks-beside" % (tool.needs, python))
         _, text = run(tool, draw)
         with open(os.path.join(options.folder, "%s-%s.txt" % (name, cause)), "w") as file:
             file.write(text)

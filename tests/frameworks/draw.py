@@ -21,7 +21,8 @@ draw, planted, folder = json.loads(sys.argv[1]), sys.argv[2] == "planted", sys.a
 cause = draw["cause"] if planted else None
 torch.manual_seed(draw["seed"])
 torch.backends.mha.set_fastpath_enabled(False)  # hooks switch it off, and evaluation would be another program
-torch.set_num_threads(1 if cause == "threads" or draw["ranks"] > 1 or draw["cause"] not in ("threads", "healthy") else 2)
+# as many as there are cores: fewer are a cause of their own
+torch.set_num_threads(1 if cause == "threads" else max(1, len(os.sched_getaffinity(0)) // draw["ranks"]))
 ROWS, WIDTH, STEPS, WARM = draw["rows"], draw["width"], draw["steps"], 10
 rank = int(os.environ.get("RANK", "0"))
 milliseconds = draw["milliseconds"]

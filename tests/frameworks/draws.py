@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs drawn by seed, each with one planted cause among fourteen: does tacho name it first, and does its gain hold?
 
-usage: tests/frameworks/draws.py BUILD [--seed N] [--count N] [--pairs N] [--out FILE] [--cause NAME] [--only NAME] [--seconds N] [--report]
+usage: tests/frameworks/draws.py BUILD [--seed N] [--count N] [--pairs N] [--out FILE] [--cause NAME,...] [--only NAME] [--seconds N] [--report]
 
 Each draw is a program (draw.py) that is recorded once with its cause. The truth are pairs of runs without tacho, with the cause and
 without it, in turn; two runs with the cause in a row are the A/A comparison. Results are lines of JSON in FILE (default:
 BUILD/draws-SEED.jsonl); draws that are there are not run again, so the series can be interrupted. --report prints the summary only.
---pairs 0 looks at the first finding only. --cause: of the draws those of one cause; --only: all draws are of it, for instance
+--pairs 0 looks at the first finding only. --cause: of the draws those of these causes; --only: all draws are of it, for instance
 `--only healthy --count 30 --pairs 0`: mapped data, caches, changing shapes and workers in turn, none of which is a leak.
 --seconds: no draw begins later. A machine that does other things meanwhile makes the pairs noisy: the summary says how many draws had OTHER_PROGRAMS in front.
 """
@@ -178,11 +178,14 @@ def main():
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--out")
-    parser.add_argument("--cause", choices=CAUSES)
+    parser.add_argument("--cause", type=lambda text: text.split(","), default=list(CAUSES))
     parser.add_argument("--only", choices=CAUSES)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
+    unknown = set(options.cause) - set(CAUSES)
+    if unknown:
+        parser.error("--cause: %s: not one of %s" % (", ".join(sorted(unknown)), ", ".join(CAUSES)))
     build = os.path.abspath(options.build)
     python = os.environ.get("TORCH_PYTHON") or os.path.join(build, "frameworks", "bin", "python")
     path = options.out or os.path.join(build, "draws-%s%d.jsonl" % (options.only + "-" if options.only else "", options.seed))
@@ -199,7 +202,7 @@ def main():
     causes = [options.only or list(CAUSES)[i % len(CAUSES)] for i in range(options.count)]
     order.shuffle(causes)
     for number, cause in enumerate(causes):
-        if options.report or number in done or (options.cause and cause != options.cause) or time.monotonic() - begun > options.seconds:
+        if options.report or number in done or cause not in options.cause or time.monotonic() - begun > options.seconds:
             continue
         try:
             result = measure(build, python, make_draw(options.seed, number, cause), options.pairs)

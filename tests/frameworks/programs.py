@@ -417,6 +417,18 @@ class Slow(torch.utils.data.Dataset):
         return torch.full((64,), float(index)), index % 10
 
 
+def threads(_):
+    """A model of large layers on one thread."""
+    net = model(1500)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(40):
+        x, y = batch()
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    truth["threads"] = torch.get_num_threads()
+
+
 def validates(_):
     """A loop that evaluates every tenth step on a data set of its own, whose rows take longer than the model."""
     net = model(256)

@@ -48,7 +48,7 @@ class Run:
         record = [TACHO, "run", "--overhead", "0", "-o", path, *options, "--"] + command
         done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
-        self.truth = json.loads(done.stdout.strip().splitlines()[-1])
+        self.truth = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])  # launchers may add lines
         report = subprocess.run([TACHO, "report", path, "--json"], capture_output=True, text=True, timeout=LIMIT)
         assert report.returncode == 0, report.stderr
         self.report = json.loads(report.stdout)
@@ -269,6 +269,17 @@ def test_switches_for_debugging_are_found():
     assert 0 < said <= 1.3 * cost + 3, (said, cost)
     assert finding(Run("programs.py", "debugs", "profiler").report, "DEBUG_MODE"), "torch.profiler is on in all steps"
     assert finding(Run("programs.py", "debugs", "off").report, "DEBUG_MODE") is None
+
+
+def test_threads_that_the_program_sets():
+    """One thread leaves the other cores idle, and a variable of the environment would not change it."""
+    run = Run("programs.py", "threads")
+    counters = dict(run.file.execute("SELECT t.name, max(c.value) FROM counter c JOIN track t ON t.id = c.track GROUP BY t.name"))
+    assert (counters["host.threads"], counters["host.threads_by_variable"]) == (run.truth["threads"], 0) == (1, 0), counters
+    cores, others = len(os.sched_getaffinity(0)), run.report["system"]["other_cores"]
+    advice = finding(run.report, "IDLE_CORES")
+    assert advice or cores - 1 - others < 0.7, (cores, others, run.report["findings"])
+    assert not advice or "torch.set_num_threads(%d)" % cores in advice["action"], advice
 
 
 def test_micro_steps_are_counted():
@@ -603,6 +614,14 @@ def test_under_accelerate_launch():
     launch = (program_beside_python("accelerate"), "launch", "--cpu", "--num_processes", "1", "--num_machines", "1")
     run = Run("programs.py", "accelerated", "FOLDER", needs=("accelerate",), start=launch + ("--mixed_precision", "no", "--dynamo_backend", "no"))
     assert run.report["steps"]["count"] == 20 and run.report["run"]["around"].startswith("accelerate "), run.report["steps"]
+
+
+def test_under_the_launcher_of_deepspeed():
+    """Two ranks, which `deepspeed` starts by a process of its own."""
+    launch = (program_beside_python("deepspeed"), "--num_gpus", "2")
+    run = Run("programs.py", "engine", "FOLDER", needs=("deepspeed",), start=launch)
+    assert run.report["run"]["around"].startswith("DeepSpeed ") and run.report["run"]["ranks"] == 2, run.report["run"]
+    assert run.report["steps"]["count"] in (38, 39, 40), run.report["steps"]
 
 
 def test_the_module_tacho_is_installed_from_the_tree():
