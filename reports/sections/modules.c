@@ -28,7 +28,7 @@ void rep_modules_left_out(struct page *page, const struct an_modules *modules)
     char text[PAGE_TEXT];
     if (!modules->left_out)
         return;
-    snprintf(text, sizeof text, "Left out: %s.", modules->left_out);
+    snprintf(text, sizeof text, "Incomplete: %s.", modules->left_out);
     page_text(page, 0, text);
 }
 

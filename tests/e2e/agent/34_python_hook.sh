@@ -94,7 +94,7 @@ record short python3 loop.py 0
 [ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'a.inner (Module)'")" -lt 12 ] || wrong "short steps: $(ranges short)"
 [ "$(one short "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 1.0 ] || wrong "short steps: no word"
 "$TACHO" report short.tacho --section modules --width 200 > short.report 2>&1 || wrong "short steps: report: exit code $?"
-grep -q "^Left out: modules below level 1 .* would cost more than 0.4 % of a step" short.report || wrong "short steps: $(cat short.report)"
+grep -q "^Incomplete: modules below level 1 .* would cost more than 0.4 % of a step" short.report || wrong "short steps: $(cat short.report)"
 
 # ---- torch.profiler and jax.profiler: the agent is told before it starts and after it has stopped
 cat > agent_told.py << 'PYTHON'
