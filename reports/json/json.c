@@ -304,32 +304,6 @@ static void put_stacks(struct rep_writer *writer, const struct an_stack_samples 
     rep_close(writer);
 }
 
-static void put_module(struct rep_writer *writer, const void *item)
-{
-    const struct an_module_row *row = item;
-    rep_put_text(writer, "name", row->name);
-    rep_put_int(writer, "modules", row->modules);
-    rep_put_int(writer, "steps", row->steps);
-    rep_put_real(writer, "calls", row->calls, "");
-    rep_put_value(writer, "own_ms", row->own_ms);
-    rep_put_real(writer, "total_ms", row->total_ms, "");
-}
-
-/* Modules, rolled up. */
-static void put_modules(struct rep_writer *writer, const struct an_modules *modules)
-{
-    if (rep_put_absent(writer, "modules", modules->reason))
-        return;
-    rep_open(writer, "modules");
-    rep_put_int(writer, "steps", modules->steps);
-    rep_put_count(writer, "levels", modules->levels);
-    rep_put_text_or(writer, "left_out", modules->left_out, modules->levels.reason);
-    REP_PUT_ROWS(writer, "by_pattern", modules->pattern, modules->pattern_count, put_module);
-    REP_PUT_ROWS(writer, "by_class", modules->class, modules->class_count, put_module);
-    REP_PUT_ROWS(writer, "by_depth", modules->depth, modules->depth_count, put_module);
-    rep_close(writer);
-}
-
 /* Memory of a category. */
 static void put_memory_tag(struct rep_writer *writer, const void *item)
 {
@@ -592,7 +566,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_counted(w, result);
     put_system(w, &result->system);
     put_pressure(w, &result->pressure);
-    put_modules(w, &result->modules);
+    rep_json_modules(w, &result->modules);
     put_stacks(w, &result->stacks);
     rep_json_python(w, &result->python);
     REP_PUT_ROWS(w, "counters", result->series, result->series_count, put_counter);

@@ -28,6 +28,7 @@ void rep_json_noncompute(struct rep_writer *writer, const struct an_result *resu
 void rep_json_host_to_device(struct rep_writer *writer, const struct an_result *result);
 void rep_json_attribution(struct rep_writer *writer, const struct an_attribution *attribution);
 void rep_json_python(struct rep_writer *writer, const struct an_python *python);
+void rep_json_modules(struct rep_writer *writer, const struct an_modules *modules);
 void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *table);
 void rep_json_capture(struct rep_writer *writer, const struct an_quality *quality);
 /* json_allocator.c: memory snapshots, flight recorders. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Python was doing in the steps.
+ * What Python was doing in the steps, and the modules of PyTorch that ran in them, rolled up.
  */
 #include "reports/json/json_private.h"
 
@@ -43,5 +43,30 @@ void rep_json_python(struct rep_writer *writer, const struct an_python *python)
     REP_PUT_ROWS(writer, "lines", python->line, python->line_count, put_line);
     rep_put_count(writer, "worker_looks", python->worker_looks);
     REP_PUT_ROWS(writer, "worker_lines", python->worker, python->worker_count, put_line);
+    rep_close(writer);
+}
+
+static void put_module(struct rep_writer *writer, const void *item)
+{
+    const struct an_module_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "modules", row->modules);
+    rep_put_int(writer, "steps", row->steps);
+    rep_put_real(writer, "calls", row->calls, "");
+    rep_put_value(writer, "own_ms", row->own_ms);
+    rep_put_real(writer, "total_ms", row->total_ms, "");
+}
+
+void rep_json_modules(struct rep_writer *writer, const struct an_modules *modules)
+{
+    if (rep_put_absent(writer, "modules", modules->reason))
+        return;
+    rep_open(writer, "modules");
+    rep_put_int(writer, "steps", modules->steps);
+    rep_put_count(writer, "levels", modules->levels);
+    rep_put_text_or(writer, "left_out", modules->left_out, modules->levels.reason);
+    REP_PUT_ROWS(writer, "by_pattern", modules->pattern, modules->pattern_count, put_module);
+    REP_PUT_ROWS(writer, "by_class", modules->class, modules->class_count, put_module);
+    REP_PUT_ROWS(writer, "by_depth", modules->depth, modules->depth_count, put_module);
     rep_close(writer);
 }
