@@ -102,14 +102,16 @@ def lambda_loss(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(out, y)
 
 
-def scaler(_):
-    """Every fourth gradient is infinite: the scaler leaves the update out, and the step is one all the same."""
+def scaler(how):
+    """Every fourth gradient is infinite: the scaler leaves the update out, and the step is one all the same. `rarely`: every eighth one,
+    and the scale grows again in between."""
+    every, count = (8, 96) if how == "rarely" else (4, 24)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), 1e-3)
-    scaled = torch.amp.GradScaler("cpu", init_scale=4.0)
-    for i in range(24):
+    scaled = torch.amp.GradScaler("cpu", init_scale=4.0) if how != "rarely" else torch.amp.GradScaler("cpu", 2.0**12, growth_interval=7)
+    for i in range(count):
         x, y = batch()
-        loss = functional.cross_entropy(net(x), y) * (float("inf") if i % 4 == 3 else 1.0)
+        loss = functional.cross_entropy(net(x), y) * (float("inf") if i % every == every - 1 else 1.0)
         scaled.scale(loss).backward()
         scaled.step(optimizer)
         scaled.update()

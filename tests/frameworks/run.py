@@ -156,8 +156,13 @@ def test_a_skipped_update_ends_its_step():
     assert run.report["steps"]["count"] == 24, run.report["steps"]["count"]
     rows = run.file.execute("SELECT max(value), count(*) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'overflows'")
     assert rows.fetchone() == (6.0, 24)
-    advice = finding(run.report, "SKIPPED_UPDATES") or finding(run.report, "DEAD_SCALE")
-    assert advice and "bf16" in advice["action"], run.report["findings"]
+    assert finding(run.report, "DEAD_SCALE"), run.report["findings"]
+
+
+def test_updates_that_a_scaler_skips_now_and_then():
+    run = Run("programs.py", "scaler", "rarely")
+    advice = finding(run.report, "SKIPPED_UPDATES")
+    assert advice and "10 of 80 updates" in advice["claim"] and "bf16" in advice["action"], run.report["findings"]
 
 
 def test_trainer_of_transformers():
@@ -251,8 +256,9 @@ def test_collectives_of_the_program_are_named_by_line():
     advice, share = finding(run.report, "SMALL_COLLECTIVE"), 0
     for name in (line, "barrier programs.py:%d" % line_of("dist.barrier()")):
         share += 100 * sum(run.ranges(name)) / sum(run.ranges("step"))
-    waits = {"STRAGGLER", "SLOW_STAGE", "EXPOSED_COMM", "OTHER_PROGRAMS"} & {f["id"] for f in run.report["findings"]}
-    assert advice or share < 4 or waits, (share, run.report["findings"])
+    communication = run.report["communication"]  # where ranks wait for each other most of that time, fewer calls are no cure
+    waits = 2 * (communication["exposed_waiting_ms"] or 0) > 0.9 * communication["exposed_ms"]
+    assert advice or share < 4 or waits, (share, communication, run.report["findings"])
     assert not advice or "programs.py:" in advice["claim"] and "every N steps" in advice["action"], advice
     assert finding(Run("programs.py", "logs_loss", "rarely", ranks=2).report, "SMALL_COLLECTIVE") is None
 
