@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "profiler/collector/os/privileges.h"
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/samplers/nvml.h"
 
@@ -240,6 +241,20 @@ static void probe_libraries(struct col_sink *sink)
                   "PyTorch brings its own (found once it runs); not needed on a single GPU");
 }
 
+#define PERFMON_FROM 565 /* the driver from which on CAP_PERFMON allows counters */
+
+/* Does this process count as an administrator for the driver? It asks for capabilities, not for the
+ * user: root in a container often has neither. */
+static bool is_administrator(void)
+{
+    char text[512] = "";
+    if (col_privileges_have(CAP_SYS_ADMIN))
+        return true;
+    col_proc_read("/proc/driver/nvidia/version", text, sizeof text);
+    const char *version = strstr(text, "  "); /* "... Kernel Module for x86_64  575.57.08  ..." */
+    return col_privileges_have(CAP_PERFMON) && version && strtol(version, NULL, 10) >= PERFMON_FROM;
+}
+
 /* Whether this user may read the hardware counters of the GPU. */
 static void probe_permission(struct col_sink *sink)
 {
@@ -253,7 +268,7 @@ static void probe_permission(struct col_sink *sink)
         return;
     }
     bool admin = strtol(line + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
-    if (!admin || geteuid() == 0)
+    if (!admin || is_administrator())
         add(sink, "counters", COL_STATUS_OK,
             admin ? "for administrators only; this user is one" : "for everybody", "");
     else

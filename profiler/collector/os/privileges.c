@@ -4,22 +4,24 @@
  */
 #include "profiler/collector/os/privileges.h"
 
-#include <linux/capability.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#endif
 
 /* CAP_SYS_ADMIN: counters on kernels before CAP_PERFMON (5.8), and NVML's. */
 static const int needed[] = {
     CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_KILL,     CAP_SYS_PTRACE, CAP_PERFMON,
     CAP_SYS_ADMIN,    CAP_SYS_RESOURCE,    CAP_SYS_NICE, CAP_IPC_LOCK,
 };
+
+bool col_privileges_have(int capability)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    return syscall(SYS_capget, &head, data) == 0 &&
+           (data[capability / 32].effective >> capability % 32 & 1);
+}
 
 void col_privileges_keep(const int *capabilities, size_t count)
 {

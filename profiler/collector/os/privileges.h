@@ -5,7 +5,16 @@
 #ifndef COL_PRIVILEGES_H
 #define COL_PRIVILEGES_H
 
+#include <linux/capability.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#ifndef CAP_PERFMON /* headers before Linux 5.8 */
+#define CAP_PERFMON 38
+#endif
+
+/* May this thread do what the capability (CAP_*) stands for? Root in a container often may not. */
+bool col_privileges_have(int capability);
 
 /* Drops every capability (CAP_*) of this thread, and of those that it starts later, but for these.
  * No program that is started later gets one back. Does nothing for a user without capabilities. */
