@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the replay of the dependency graph predicts: how far it misses the run, what edits would
- * do, and what the step is sensitive to.
+ * What the replay of the dependency graph predicts: what edits would do, what the step is sensitive
+ * to, and how far the replay misses the run.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -181,18 +181,18 @@ static void replay_line(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-/* First how far the replay can be trusted, then what it predicts. */
+/* First what the replay predicts, then how far it can be trusted. */
 void rep_section_advice(struct page *page, const struct an_result *result)
 {
     const struct an_advice *advice = &result->advice;
     if (advice->reason || !advice->steps)
         return;
-    page_blank(page);
-    replay_line(page, result);
-    edits(page, advice);
     struct rep_table table = {.title = "Sensitivity: gain per 1 % reduction",
                               .name = name_row,
                               REP_COLUMNS(of_row),
                               REP_ROWS_OF(advice->rows, advice->row_count)};
+    edits(page, advice);
     rep_table_write(page, &table);
+    page_blank(page);
+    replay_line(page, result);
 }

@@ -16,7 +16,7 @@
 #include "tui/views/step_change.h"
 #include "tui/views/view_list.h"
 
-enum { CAUTION, CHANGE, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
+enum { FIXES, CAUTION, CHANGE, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 
 /* ---- where a step goes ----------------------------------------------------------------------- */
 
@@ -68,6 +68,7 @@ static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
 
 #define ACTION_LEAST 20 /* column of the action, after number and id; narrow: a row of its own */
 #define WIDE         60
+#define LOW          12 /* rows: up to here the findings come first */
 
 /* The column at which all actions begin: after the longest id. */
 static int action_column(const struct an_result *result)
@@ -140,6 +141,18 @@ static int findings_listed(const struct an_result *result)
     return listed;
 }
 
+/* Rows of a list of findings beyond one for each that it has room for. On a narrow screen, where
+ * what to do is below the id, the first finding is whole before the second one has a row. */
+static int extra_rows(const struct tui_cells *cells, struct tui_rect area,
+                      const struct an_result *result, int action)
+{
+    int extra = area.rows - findings_listed(result);
+    if (area.columns >= WIDE)
+        return extra;
+    int first = finding_rows(cells, area.columns, action, result->findings);
+    return extra > first - 1 ? extra : first - 1;
+}
+
 /* Draws the findings. Rows that are left after one row for each go to the first ones. */
 static void draw_findings(struct tui_cells *cells, struct tui_rect area,
                           const struct tui_model *model, struct tui_view_state *state)
@@ -152,7 +165,7 @@ static void draw_findings(struct tui_cells *cells, struct tui_rect area,
         draw_healthy(cells, area, result);
         return;
     }
-    int extra = area.rows - findings_listed(result), action = action_column(result),
+    int action = action_column(result), extra = extra_rows(cells, area, result, action),
         row = 0; /* the first ones get their rows first */
     for (size_t i = 0; i < result->finding_count && row < area.rows; i++) {
         const struct an_finding *finding = &result->findings[i];
@@ -344,9 +357,28 @@ static void notes(const struct tui_cells *cells, struct tui_rect area,
         panel[CHANGE] = (struct tui_panel){1, 1, 96, tui_overview_draw_change, {0}};
 }
 
+/* The findings: after the rest where there is room. On a low screen they come right below the
+ * verdict, and the first of them stays longer than what makes the figures doubtful; three rows are
+ * left for that and for where the step goes. */
+static void place_findings(const struct tui_cells *cells, struct tui_rect area,
+                           const struct an_result *result, struct tui_panel *panel)
+{
+    int most = findings_rows(cells, area.columns, result), others = findings_listed(result) - 1;
+    if (area.rows > LOW) {
+        panel[FINDINGS].least = 1 + rep_clamp(others + 1, 0, 3);
+        panel[FINDINGS].most = most;
+        return;
+    }
+    int first = finding_rows(cells, area.columns, action_column(result), result->findings);
+    int least = rep_clamp(first + others, 1, area.rows > 5 ? area.rows - 3 : 2);
+    panel[FIXES] = (struct tui_panel){least, most, 101, draw_findings, {0}};
+    panel[FINDINGS].least = panel[FINDINGS].most = 0;
+}
+
 /* Lays out the panels of the first screen: caution, change of pace, steps, loss, the budget of a
  * step, lines about what matters most for this run, findings, trust. A wide screen has some of them
- * beside each other. Panels that this run has no data for keep no rows. */
+ * beside each other, a low one the findings at its top. Panels that this run has no data for keep
+ * no rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -356,7 +388,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     int lines = tui_overview_lines(model), where = tui_overview_where_rows(model);
     size_t points;
     tui_overview_points(model, &points);
-    bool roomy = area.rows > 12, none = result && result->steps.reason && !points;
+    bool roomy = area.rows > LOW, none = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
         [TREND] = {1, 1, 90, tui_overview_draw_steps, {0}},
         [STEP] = {2, 2, 100, draw_budget, {0}},
@@ -378,10 +410,8 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         panel[TREND] = (struct tui_panel){least, most, 100, draw_upper, {0}};
         panel[STEP].least = panel[STEP].most = 0;
     }
-    if (result && result->finding_count) {
-        panel[FINDINGS].least = 1 + rep_clamp(findings_listed(result), 0, 3);
-        panel[FINDINGS].most = findings_rows(cells, area.columns, result);
-    }
+    if (result && result->finding_count)
+        place_findings(cells, area, result, panel);
     if (shape == SHAPE_THREE && !none)
         panel[RULE_2].least = panel[RULE_2].most = panel[FINDINGS].least = panel[FINDINGS].most = 0;
     tui_panels_draw(cells, area, panel, PANELS, model, state);

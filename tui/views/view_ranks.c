@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "reports/sections/sections.h"
 #include "reports/words/compare.h"
@@ -68,9 +69,13 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
     for (int i = 0; i < 9; i++)
         tui_heat(cells, area, 0, column++, i / 8.0);
     column += 1 + tui_text(cells, area, 0, column + 1, TUI_DIM, TIME_TEXT(high * 1e6));
-    if (heat->steps > (size_t)columns || heat->steps_a_column > 1)
-        column +=
-            3 + tui_text(cells, area, 0, column + 3, TUI_DIM, "a cell: the maximum of its steps");
+    if (heat->steps > (size_t)columns || heat->steps_a_column > 1) {
+        const char *words = "a cell: the maximum of its steps";
+        if (column + 3 + (int)strlen(words) > area.columns)
+            words = "a cell: the maximum";
+        if (column + 3 + (int)strlen(words) <= area.columns)
+            column += 3 + tui_text(cells, area, 0, column + 3, TUI_DIM, words);
+    }
     if (area.columns - column >= 14)
         tui_text(cells, area, 0, column + 3, TUI_DIM, "? unknown");
 }
