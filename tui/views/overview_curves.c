@@ -219,9 +219,10 @@ void tui_overview_draw_steps(struct tui_cells *cells, struct tui_rect area,
                                 .name = "step"};
         draw_trend(cells, area, "step", &samples, figures, page_time, TUI_SERIES, axis, extras);
     } else {
-        tui_paragraph(cells, area, 0, 1, TUI_DIM,
-                      model->result && model->result->steps.reason ? model->result->steps.reason
-                                                                   : "no step has ended yet");
+        const char *why = model->state == TUI_LIVE ? "no step has ended yet" : model->result_reason;
+        if (model->result && model->result->steps.reason)
+            why = model->result->steps.reason;
+        tui_paragraph(cells, area, 0, 1, TUI_DIM, why);
     }
     free((void *)(uintptr_t)behind.value);
     free((void *)(uintptr_t)samples.value);

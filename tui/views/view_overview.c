@@ -69,6 +69,7 @@ static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
 #define ACTION_LEAST 20 /* column of the action, after number and id; narrow: a row of its own */
 #define WIDE         60
 #define LOW          12 /* rows: up to here the findings come first */
+#define MIDDLE       24
 
 /* The column at which all actions begin: after the longest id. */
 static int action_column(const struct an_result *result)
@@ -299,12 +300,14 @@ static void draw_machine(struct tui_cells *cells, struct tui_rect area,
     tui_overview_draw_curves(cells, area, model);
 }
 
+#define WHERE_LEAST 5 /* the title and the four largest parts */
+
 /* Where the step goes, and below it curves of the machine. */
 static void draw_side(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                       struct tui_view_state *state)
 {
     int curves = tui_overview_curve_rows(model), where = tui_overview_where_rows(model);
-    struct tui_panel panel[] = {{2, where, 100, draw_where, {0}},
+    struct tui_panel panel[] = {{rep_clamp(where, 2, WHERE_LEAST), where, 100, draw_where, {0}},
                                 {curves > 0, curves > 0, 10, NULL, {0}},
                                 {curves ? 2 : 0, curves, 50, draw_machine, {0}}};
     tui_panels_draw(cells, area, panel, 3, model, state);
@@ -340,7 +343,8 @@ static void draw_upper(struct tui_cells *cells, struct tui_rect area, const stru
     draw_findings(cells, tui_lower(rest, 1), model, state);
 }
 
-/* A warning about the figures takes the rows of its text; a change of pace one. */
+/* A warning about the figures takes the rows of its text, of which the view `trust` has all; on a
+ * screen of middle height at most two. A change of pace takes one. */
 static void notes(const struct tui_cells *cells, struct tui_rect area,
                   const struct tui_model *model, struct tui_panel *panel)
 {
@@ -349,9 +353,9 @@ static void notes(const struct tui_cells *cells, struct tui_rect area,
     const struct an_result *result = model->result;
     const struct an_step_point *step = tui_overview_points(model, &all);
     if (result && rep_shows_caution(result)) {
-        int columns = area.columns > 8 ? area.columns - 4 : 4;
-        panel[CAUTION] = (struct tui_panel){
-            1, 1 + tui_width(cells, result->caution) / columns, 97, draw_caution, {0}};
+        int rows = tui_paragraph_rows(cells, area.columns - 1, result->caution);
+        int most = area.rows > MIDDLE ? rows : rep_clamp(rows, 1, 2);
+        panel[CAUTION] = (struct tui_panel){1, most, 97, draw_caution, {0}};
     }
     if (tui_change_find(model, step, tui_overview_first_rank(step, all), &change))
         panel[CHANGE] = (struct tui_panel){1, 1, 96, tui_overview_draw_change, {0}};

@@ -173,6 +173,44 @@ static void test_overview_low(void **state)
     fx_close(&fx);
 }
 
+/* At 80x24 a long caution takes two rows at most, and the parts of the step come before curves of the
+ * machine. Of a run that has ended nobody says that no step has ended yet. */
+static void test_overview_middle(void **state)
+{
+    static const char *const parts[] = {"SHARED MACHINE", "forward", "data wait", "host, other"};
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m, ended = {.state = TUI_ENDED,
+                                 .run = "run",
+                                 .message = "",
+                                 .result_reason = "reading the run",
+                                 .window = "",
+                                 .last_index = -1};
+    (void)state;
+    tm_training(&fx, &r, &m);
+    tm_findings(&r);
+    r.caution = "SHARED MACHINE: other programs used 1.7 of 2 CPUs while these steps ran, and 51 % of "
+                "the steps' time their thread waited for a core (run-queue wait): the lost time "
+                "counts as compute or whatever else ran. Use free cores or a reserved node.";
+    for (int rows = 15; rows <= 24; rows++) {
+        char *text = seen("overview", &m, rows, 80);
+        const char *row = text;
+        for (int i = 0; i < 3; i++)
+            row += strcspn(row, "\n") + 1;
+        const char *first = strstr(text, "where a step goes");
+        if (!first || first > row)
+            fail_msg("%d rows: the caution takes more than two:\n%s", rows, text);
+        for (size_t i = 0; i < TM_COUNT(parts); i++)
+            if (!strstr(text, parts[i]))
+                fail_msg("%d rows: no %s:\n%s", rows, parts[i], text);
+        free(text);
+    }
+    char *text = seen("overview", &ended, 18, 80);
+    assert_true(strstr(text, "reading the run") && !strstr(text, "no step has ended"));
+    free(text);
+    fx_close(&fx);
+}
+
 /* A change of pace is found where it is, with what changed; noise, a slow start and slow steps are
  * none. */
 static void test_step_change(void **state)
@@ -212,7 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_screen), cmocka_unit_test(test_overview_axes),
-        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_overview_low),
+        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_overview_low), cmocka_unit_test(test_overview_middle),
         cmocka_unit_test(test_step_change)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tui_cells_free(&sc);
