@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sections that are a picture first: every step, a typical and the worst step, the flame graph,
- * rank x step. The tables beside the pictures say the same in numbers.
+ * Sections that are a picture first: every step, a typical and the worst step, the flame graph. The
+ * tables beside the pictures say the same in numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -327,114 +327,4 @@ void rep_section_flame(struct page *page, const struct an_result *result)
     }
     page_picture(page, PAGE_FLAME, result);
     flame(page, &result->flame, "Paths of ranges by own time");
-}
-
-/* ---- rank x step ----------------------------------------------------------------------------- */
-
-struct heat_row {
-    const struct an_heat *heat;
-    size_t at;
-};
-
-/* Mean of the steps of a rank whose value is known; NAN: of none. */
-static double mean_of(const struct heat_row *heat_row, const double *cell)
-{
-    double sum = 0;
-    size_t known = 0;
-    for (size_t step = 0; step < heat_row->heat->steps; step++) {
-        double ms = cell[heat_row->at * heat_row->heat->steps + step];
-        sum += isfinite(ms) ? ms : 0;
-        known += isfinite(ms) ? 1 : 0;
-    }
-    return known ? sum / (double)known : NAN;
-}
-static void mean_cell(char text[REP_CELL], const struct heat_row *heat_row, const double *cell)
-{
-    double ms = mean_of(heat_row, cell);
-    if (isfinite(ms))
-        page_time(text, ms * 1e6);
-}
-static void name_heat(char name[REP_NAME], const void *row)
-{
-    const struct heat_row *heat_row = row;
-    if (heat_row->heat->ranks_a_row > 1)
-        snprintf(name, REP_NAME, "ranks from %" PRId64, heat_row->heat->rank[heat_row->at]);
-    else
-        snprintf(name, REP_NAME, "rank %" PRId64, heat_row->heat->rank[heat_row->at]);
-}
-static void heat_step(char cell[REP_CELL], const void *row)
-{
-    mean_cell(cell, row, ((const struct heat_row *)row)->heat->step_ms);
-}
-static void heat_waiting(char cell[REP_CELL], const void *row)
-{
-    mean_cell(cell, row, ((const struct heat_row *)row)->heat->waiting_ms);
-}
-static void heat_transfer(char cell[REP_CELL], const void *row)
-{
-    mean_cell(cell, row, ((const struct heat_row *)row)->heat->transfer_ms);
-}
-/* The longest step of a rank. */
-static void heat_worst(char cell[REP_CELL], const void *row)
-{
-    const struct heat_row *heat_row = row;
-    double worst = 0;
-    int64_t index = 0;
-    for (size_t step = 0; step < heat_row->heat->steps; step++)
-        if (heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + step] > worst) {
-            worst = heat_row->heat->step_ms[heat_row->at * heat_row->heat->steps + step];
-            index = heat_row->heat->index[step];
-        }
-    if (worst > 0)
-        snprintf(cell, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
-}
-/* The mean step without the mean wait for other ranks; NAN: one of them is not known. */
-static double own_of(const struct heat_row *heat_row)
-{
-    return mean_of(heat_row, heat_row->heat->step_ms) -
-           mean_of(heat_row, heat_row->heat->waiting_ms);
-}
-static void heat_own(char cell[REP_CELL], const void *row)
-{
-    double ms = own_of(row);
-    if (isfinite(ms))
-        page_time(cell, ms * 1e6);
-}
-/* Most own time first, or the longest steps where waiting is not known. */
-static int slower_first(const void *left, const void *right)
-{
-    const struct heat_row *first = left, *second = right;
-    double own = own_of(first), other = own_of(second);
-    if (!isfinite(own) || !isfinite(other)) {
-        own = mean_of(first, first->heat->step_ms);
-        other = mean_of(second, second->heat->step_ms);
-    }
-    return 2 * REP_COMPARE(other, own) + REP_COMPARE(first->at, second->at);
-}
-static const struct rep_column of_heat[] = {{"own", 9, heat_own},
-                                            {"step", 9, heat_step},
-                                            {"waiting", 9, heat_waiting},
-                                            {"transfer", 10, heat_transfer},
-                                            {"longest", 20, heat_worst}};
-
-void rep_section_heat(struct page *page, const struct an_result *result)
-{
-    const struct an_heat *heat = &result->heat;
-    if (heat->reason || !heat->ranks || !heat->steps)
-        return; /* one rank: nothing to compare */
-    page_picture(page, PAGE_HEAT, result);
-    if (!page->ops->picture && !result->ranks.reason)
-        return; /* the section of the ranks has their table */
-    struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
-    for (size_t i = 0; rows && i < heat->ranks; i++)
-        rows[i] = (struct heat_row){heat, i};
-    if (rows)
-        qsort(rows, heat->ranks, sizeof *rows, slower_first);
-    const struct rep_table table = {.title = "Ranks, slowest first, mean of a step",
-                                    .name = name_heat,
-                                    .words = true,
-                                    REP_COLUMNS(of_heat),
-                                    REP_ROWS_OF(rows, rows ? heat->ranks : 0)};
-    rep_table_write(page, &table);
-    free(rows);
 }

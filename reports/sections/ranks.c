@@ -89,10 +89,11 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
     if (straggler->reason)
         page_item(page, "not tested: %.300s", straggler->reason);
     else if (!straggler->count)
-        page_item(page,
-                  "none: no rank's own time is above its peers' by 2 %% (%" PRId64
-                  " steps, %zu ranks)",
-                  ranks->steps, ranks->row_count);
+        page_item(
+            page,
+            "none: of no rank it is sure that its own time is more than 2 %% above its peers' "
+            "(%" PRId64 " steps, %zu ranks)",
+            ranks->steps, ranks->row_count);
     else
         page_item(page, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps",
                   straggler->says, straggler->excess_pct.value, straggler->excess_low_pct.value,

@@ -78,6 +78,10 @@ for what in '<dt>Slow rank</dt><dd>rank 41' '"ranks":\[\[41,"straggler"\],' '>ra
 done
 "$TACHO" report kineto --markdown --full > kineto.md || fail "Markdown of 64 ranks"
 [ "$(sed -n '/^\*\*Slow rank\|^- \*\*Slow rank/p' kineto.md | grep -c 'rank 41')" = 1 ] || fail "the overview in Markdown: $(head -n 40 kineto.md)"
+grep -A 2 '^| Waiting for other ranks, ' kineto.md | tail -n 1 | grep -q '^| rank 41, the slow one | ·*[░▒]*·* |$' ||
+    fail "the map in Markdown: $(grep -A 4 '^| Waiting' kineto.md)"
+[ "$(grep -A 12 '^| Waiting for other ranks, ' kineto.md | grep -c '^| ranks .* | .*█.* |$')" -ge 8 ] ||
+    fail "ranks that wait in Markdown: $(grep -A 12 '^| Waiting' kineto.md)"
 grep -A 2 '^| Ranks, slowest first |' kineto.md | tail -n 1 | grep -q 'rank 41' || fail "ranks in Markdown: $(grep -A 4 '^| Ranks' kineto.md)"
 # one finding about the slow rank on a first screen, both with their cards below; the jitter in its unit
 "$TACHO" report kineto > kineto.txt && grep -q '^ 1  STRAGGLER' kineto.txt && ! grep -q 'SLOW_STAGE' kineto.txt || fail "first screen: $(cat kineto.txt)"

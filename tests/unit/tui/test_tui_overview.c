@@ -173,8 +173,8 @@ static void test_overview_low(void **state)
     fx_close(&fx);
 }
 
-/* At 80x24 a long caution takes two rows at most, and the parts of the step come before curves of the
- * machine. Of a run that has ended nobody says that no step has ended yet. */
+/* At 80x24 a long caution takes two rows at most, and the parts of the step come before curves of
+ * the machine. Of a run that has ended nobody says that no step has ended yet. */
 static void test_overview_middle(void **state)
 {
     static const char *const parts[] = {"SHARED MACHINE", "forward", "data wait", "host, other"};
@@ -189,9 +189,10 @@ static void test_overview_middle(void **state)
     (void)state;
     tm_training(&fx, &r, &m);
     tm_findings(&r);
-    r.caution = "SHARED MACHINE: other programs used 1.7 of 2 CPUs while these steps ran, and 51 % of "
-                "the steps' time their thread waited for a core (run-queue wait): the lost time "
-                "counts as compute or whatever else ran. Use free cores or a reserved node.";
+    r.caution =
+        "SHARED MACHINE: other programs used 1.7 of 2 CPUs while these steps ran, and 51 % of "
+        "the steps' time their thread waited for a core (run-queue wait): the lost time "
+        "counts as compute or whatever else ran. Use free cores or a reserved node.";
     for (int rows = 15; rows <= 24; rows++) {
         char *text = seen("overview", &m, rows, 80);
         const char *row = text;
@@ -249,9 +250,9 @@ static void test_step_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_screen), cmocka_unit_test(test_overview_axes),
-        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_overview_low), cmocka_unit_test(test_overview_middle),
-        cmocka_unit_test(test_step_change)};
+        cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_overview_axes),
+        cmocka_unit_test(test_overview_short),  cmocka_unit_test(test_overview_low),
+        cmocka_unit_test(test_overview_middle), cmocka_unit_test(test_step_change)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tui_cells_free(&sc);
     return failed;
