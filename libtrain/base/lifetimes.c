@@ -5,6 +5,8 @@
  */
 #include "libtrain/base/lifetimes.h"
 
+#include <string.h>
+
 static int at_one_time(const struct lt_lifetime *left, const struct lt_lifetime *right)
 {
     for (int i = 0; i < left->spans; i++)
@@ -17,6 +19,16 @@ static int at_one_time(const struct lt_lifetime *left, const struct lt_lifetime 
 /* Orders in which arrays are placed: by size, by size times the length of the life, by length, by
  * the last time. No order is the best for every model. */
 enum order { BY_SIZE, BY_AREA, BY_LENGTH, BY_END, ORDERS };
+
+#define HURRIED 24
+
+/* An order, of which so many times the array that ended last was moved to its begin: what the
+ * arrays take together is decided by it, and it finds a lower place the earlier it is placed. */
+struct
+try {
+    enum order order;
+    int hurried;
+};
 
 static double key_of(const struct lt_lifetime *array, enum order order)
 {
@@ -66,9 +78,9 @@ static int sort(const struct lt_lifetime *arrays, int count, enum order order, i
     return used;
 }
 
-static size_t place(struct lt_lifetime *arrays, int count, enum order order, int *sorted)
+/* Places arrays one after the other. Returns what they take together. */
+static size_t place(struct lt_lifetime *arrays, const int *sorted, int used)
 {
-    int used = sort(arrays, count, order, sorted);
     size_t whole = 0;
     for (int i = 0; i < used; i++) {
         struct lt_lifetime *array = &arrays[sorted[i]];
@@ -76,6 +88,17 @@ static size_t place(struct lt_lifetime *arrays, int count, enum order order, int
         whole = array->at + array->floats > whole ? array->at + array->floats : whole;
     }
     return whole;
+}
+
+/* The array that ends last comes first. */
+static void hurry_last(const struct lt_lifetime *arrays, int *sorted, int used, size_t whole)
+{
+    int at = 0;
+    while (at + 1 < used && arrays[sorted[at]].at + arrays[sorted[at]].floats < whole)
+        at++;
+    int last = sorted[at];
+    memmove(sorted + 1, sorted, (size_t)at * sizeof *sorted);
+    sorted[0] = last;
 }
 
 size_t lt_lifetimes_live(const struct lt_lifetime *arrays, int count, int time)
@@ -102,14 +125,23 @@ static size_t most_live(const struct lt_lifetime *arrays, int count)
 
 size_t lt_lifetimes_place(struct lt_lifetime *arrays, int count, int *order, size_t *live)
 {
-    enum order best = BY_SIZE;
-    size_t least = (size_t)-1;
-    for (enum order i = BY_SIZE; i < ORDERS; i++) {
-        size_t whole = place(arrays, count, i, order);
-        best = whole < least ? i : best;
-        least = whole < least ? whole : least;
+    size_t least = (size_t)-1, most = most_live(arrays, count);
+    struct try best = {BY_SIZE, 0};
+    for (enum order i = BY_SIZE; i < ORDERS && least > most; i++) {
+        int used = sort(arrays, count, i, order);
+        for (int hurried = 0; hurried < HURRIED && least > most; hurried++) {
+            size_t whole = place(arrays, order, used);
+            if (whole < least) {
+                least = whole;
+                best = (struct try){i, hurried};
+            }
+            hurry_last(arrays, order, used, whole);
+        }
     }
     if (live)
-        *live = most_live(arrays, count);
-    return place(arrays, count, best, order);
+        *live = most;
+    int used = sort(arrays, count, best.order, order);
+    for (int i = 0; i < best.hurried; i++)
+        hurry_last(arrays, order, used, place(arrays, order, used));
+    return place(arrays, order, used);
 }

@@ -190,8 +190,8 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     if (blocks < config->layers)
         lt_net_stage(net, config->first, config->in_flight);
     lt_net_keep_every(net, blocks);
-    int stream = config->first == 0 ? lt_net_embedding(net, at.word)
-                                    : lt_net_receive(net, config->channels);
+    int stream =
+        config->first == 0 ? lt_net_embedding(net, at.word) : lt_net_receive(net, config->channels);
     for (int64_t i = 0; i < blocks; i++)
         stream = add_block(net, config, &at, stream, i);
     if (config->first + blocks == config->layers)

@@ -48,7 +48,7 @@ int64_t lt_net_rows(const struct lt_net *net, int value)
     return net->value[value].rows;
 }
 
-static void fail(struct lt_net *net)
+void lt_net_fail(struct lt_net *net)
 {
     net->error = TACHO_EINTERNAL;
 }
@@ -58,7 +58,7 @@ static int next_place(struct lt_net *net, int *count, int cap)
 {
     if (*count < cap)
         return (*count)++;
-    fail(net);
+    lt_net_fail(net);
     return 0;
 }
 
@@ -71,18 +71,18 @@ static int add_value(struct lt_net *net, struct net_value value)
     return id;
 }
 
-static int elements(struct lt_net *net, int64_t rows, int64_t width)
+int lt_net_elements(struct lt_net *net, int64_t rows, int64_t width)
 {
     return add_value(net, (struct net_value){.rows = rows, .width = width});
 }
 
 /* What forward leaves for backward, in floats. */
-static int statistics(struct lt_net *net, int64_t rows, int64_t width)
+int lt_net_statistics(struct lt_net *net, int64_t rows, int64_t width)
 {
     return add_value(net, (struct net_value){.rows = rows, .width = width, .floats = 1});
 }
 
-static void add_node(struct lt_net *net, int forward, int backward, union lt_args args,
+void lt_net_add_node(struct lt_net *net, int forward, int backward, union lt_args args,
                      const struct net_use *uses, int count)
 {
     struct net_node *node = &net->node[next_place(net, &net->nodes, net->cap)];
@@ -98,31 +98,16 @@ static void add_node(struct lt_net *net, int forward, int backward, union lt_arg
     node->uses = net->uses - node->first_use;
 }
 
-#define NODE(net, forward, backward, member, arguments, uses) \
-    add_node((net), (forward), (backward), (union lt_args){.member = arguments}, (uses), \
-             (int)(sizeof(uses) / sizeof *(uses)))
-#define AT(member) offsetof(union lt_args, member)
-/* Rows of a table of uses: a value or a gradient; a part of a tensor of parameters; the rest. */
-#define VALUE(member_, what_, id_, how_) \
-    { \
-        .member = AT(member_), .what = NET_##what_, .id = (id_), .how = (how_) \
-    }
-#define TENSOR(member_, what_, id_, element_, count_) \
-    { \
-        .member = AT(member_), .what = NET_##what_, .id = (id_), .element = (element_), \
-        .count = (count_) \
-    }
-
 int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
 {
     if (net->tensors == LT_WEIGHT_CAP) {
-        fail(net);
+        lt_net_fail(net);
         return 0;
     }
     struct lt_weight weight = lt_net_weight(&tensor);
     int decays = tensor.role != LT_WEIGHT_VECTOR;
     if (decays && net->model.parameters.decayed < net->model.parameters.count)
-        fail(net);
+        lt_net_fail(net);
     net->tensor[net->tensors] =
         (struct net_tensor){.shape = tensor, .first = net->model.parameters.count};
     if (tensor.parts > 1) {
@@ -169,7 +154,7 @@ static int travels(struct lt_net *net, int id)
 int lt_net_receive(struct lt_net *net, int64_t width)
 {
     struct lt_residual none = {0};
-    net->input = travels(net, elements(net, net->model.b * net->model.t, width));
+    net->input = travels(net, lt_net_elements(net, net->model.b * net->model.t, width));
     const struct net_use uses[] = {
         VALUE(residual_forward.out, VALUE, net->input, NET_WRITE),
         VALUE(residual_forward.a, GRADIENT, net->input, NET_BACK_READ),
@@ -196,7 +181,7 @@ int lt_net_embedding(struct lt_net *net, int word)
     const struct lt_net_tensor *table = &net->tensor[word].shape;
     int64_t c = table->columns, v = table->rows;
     struct lt_embedding args = {.b = net->model.b, .t = net->model.t, .c = c, .v = v};
-    int out = elements(net, args.b * args.t, c);
+    int out = lt_net_elements(net, args.b * args.t, c);
     net->tensor[word].adds = 1;
     const struct net_use uses[] = {
         VALUE(embedding_forward.out, VALUE, out, NET_WRITE),
@@ -214,7 +199,8 @@ int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, i
     const struct lt_net_tensor *matrix = &net->tensor[weight].shape;
     int64_t n = matrix->rows, k = matrix->columns, rows = net->value[in].rows;
     struct lt_matmul args = {.rows = rows, .n = n, .k = k};
-    int learns = net->value[in].gradient != NET_NONE, out = elements(net, rows, n), count = 6;
+    int learns = net->value[in].gradient != NET_NONE, out = lt_net_elements(net, rows, n),
+        count = 6;
     net->model.parameters.matrix += (uint64_t)(n * k);
     struct net_use uses[10] = {
         VALUE(matmul_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
@@ -232,8 +218,8 @@ int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, i
         uses[count++] = (struct net_use)TENSOR(matmul_forward.bias, PARAMETER, bias, j * n, n);
         uses[count++] = (struct net_use)TENSOR(matmul_forward.dbias, SLOPE, bias, j * n, n);
     }
-    add_node(net, LT_OP_MATMUL_FORWARD, LT_OP_MATMUL_BACKWARD,
-             (union lt_args){.matmul_forward = args}, uses, count);
+    lt_net_add_node(net, LT_OP_MATMUL_FORWARD, LT_OP_MATMUL_BACKWARD,
+                    (union lt_args){.matmul_forward = args}, uses, count);
     return out;
 }
 
@@ -241,7 +227,7 @@ int lt_net_gelu(struct lt_net *net, int in)
 {
     int64_t rows = net->value[in].rows, width = net->value[in].width;
     struct lt_gelu args = {.count = rows * width};
-    int out = elements(net, rows, width);
+    int out = lt_net_elements(net, rows, width);
     const struct net_use uses[] = {
         VALUE(gelu_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(gelu_forward.out, VALUE, out, NET_WRITE),
@@ -256,7 +242,7 @@ int lt_net_rmsnorm(struct lt_net *net, int in, int weight, int64_t i)
 {
     int64_t rows = net->value[in].rows, c = net->tensor[weight].shape.columns;
     struct lt_rmsnorm args = {.rows = rows, .c = c};
-    int out = elements(net, rows, c), rstd = statistics(net, rows, 1);
+    int out = lt_net_elements(net, rows, c), rstd = lt_net_statistics(net, rows, 1);
     const struct net_use uses[] = {
         VALUE(rmsnorm_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(rmsnorm_forward.out, VALUE, out, NET_WRITE),
@@ -275,7 +261,7 @@ int lt_net_rmsnorm(struct lt_net *net, int in, int weight, int64_t i)
 static int turns_of(struct lt_net *net, int64_t d)
 {
     if (net->turns == NET_NONE) {
-        net->turns = statistics(net, net->model.t, d);
+        net->turns = lt_net_statistics(net, net->model.t, d);
         net->value[net->turns].fixed = 1;
         net->value[net->turns].block = NET_NONE;
     }
@@ -288,7 +274,7 @@ int lt_net_rope(struct lt_net *net, int in, int64_t heads, int64_t groups, doubl
             d = width / (heads + 2 * groups), c = d * heads;
     struct lt_rope args = {
         .b = net->model.b, .t = net->model.t, .c = c, .h = heads, .groups = groups};
-    int out = elements(net, rows, 3 * c), turns = turns_of(net, d);
+    int out = lt_net_elements(net, rows, 3 * c), turns = turns_of(net, d);
     net->base = base;
     const struct net_use uses[] = {
         VALUE(rope_forward.in, VALUE, in, NET_READ),
@@ -305,7 +291,7 @@ int lt_net_attention(struct lt_net *net, int in, int64_t heads)
 {
     int64_t b = net->model.b, t = net->model.t, c = net->value[in].width / 3;
     struct lt_attention args = {.b = b, .t = t, .c = c, .h = heads, .slots = lt_threads()};
-    int out = elements(net, b * t, c), lse = statistics(net, b * heads * t, 1);
+    int out = lt_net_elements(net, b * t, c), lse = lt_net_statistics(net, b * heads * t, 1);
     int64_t scratch = args.slots * (int64_t)lt_attention_scratch(net->mode.dtype, t, c / heads);
     const struct net_use uses[] = {
         VALUE(attention_forward.qkv, VALUE, in, NET_READ | NET_BACK_READ),
@@ -323,7 +309,7 @@ int lt_net_swiglu(struct lt_net *net, int in)
 {
     int64_t rows = net->value[in].rows, f = net->value[in].width / 2;
     struct lt_swiglu args = {.rows = rows, .f = f};
-    int out = elements(net, rows, f);
+    int out = lt_net_elements(net, rows, f);
     const struct net_use uses[] = {
         VALUE(swiglu_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(swiglu_forward.out, VALUE, out, NET_WRITE),
@@ -339,9 +325,9 @@ int lt_net_residual(struct lt_net *net, int a, int b)
 {
     int64_t rows = net->value[a].rows, width = net->value[a].width;
     struct lt_residual args = {.count = rows * width};
-    int out = elements(net, rows, width);
+    int out = lt_net_elements(net, rows, width);
     if (net->value[a].gradient != a || net->value[b].gradient != b)
-        fail(net);
+        lt_net_fail(net);
     net->value[a].gradient = net->value[b].gradient = out;
     const struct net_use uses[] = {
         VALUE(residual_forward.a, VALUE, a, NET_READ),
@@ -349,144 +335,6 @@ int lt_net_residual(struct lt_net *net, int a, int b)
         VALUE(residual_forward.out, VALUE, out, NET_WRITE),
     };
     NODE(net, LT_OP_RESIDUAL_FORWARD, NET_NONE, residual_forward, args, uses);
-    return out;
-}
-
-/* ---- images ------------------------------------------------------------------------------------ */
-
-struct lt_net_map lt_net_image(struct lt_net *net, int64_t h, int64_t w, int64_t c)
-{
-    struct lt_image args = {.count = net->model.b * h * w * c};
-    int out = elements(net, net->model.b * h * w, c);
-    const struct net_use uses[] = {
-        VALUE(image_forward.out, VALUE, out, NET_WRITE),
-        VALUE(image_forward.in, FEATURES, 0, NET_READ),
-    };
-    net->value[out].gradient = NET_NONE; /* nothing below learns */
-    NODE(net, LT_OP_IMAGE_FORWARD, NET_NONE, image_forward, args, uses);
-    return (struct lt_net_map){out, h, w};
-}
-
-struct lt_net_map lt_net_conv(struct lt_net *net, struct lt_net_map in, int weight, int64_t i,
-                              struct lt_net_window window)
-{
-    const struct net_value *value = &net->value[in.value];
-    int64_t n = net->tensor[weight].shape.rows, taps = net->tensor[weight].shape.columns;
-    struct lt_conv args = {.b = net->model.b,
-                           .h = in.h,
-                           .w = in.w,
-                           .c = value->width,
-                           .n = n,
-                           .k = window.k,
-                           .stride = window.stride,
-                           .pad = window.pad};
-    int learns = value->gradient != NET_NONE;
-    struct lt_net_map out = {.h = lt_conv_out(in.h, window.k, window.stride, window.pad),
-                             .w = lt_conv_out(in.w, window.k, window.stride, window.pad)};
-    int64_t scratch = (int64_t)lt_conv_scratch(net->mode.dtype, &args);
-    if (out.h < 1 || out.w < 1 || taps != window.k * window.k * value->width)
-        fail(net);
-    out.value = elements(net, args.b * out.h * out.w, n);
-    net->model.parameters.matrix += (uint64_t)(n * taps);
-    const struct net_use uses[] = {
-        VALUE(conv_forward.in, VALUE, in.value, NET_READ | NET_BACK_READ),
-        VALUE(conv_forward.out, VALUE, out.value, NET_WRITE),
-        VALUE(conv_forward.dout, GRADIENT, out.value, NET_BACK_READ),
-        VALUE(conv_forward.accumulate, ACCUMULATE, 0, 0),
-        TENSOR(conv_forward.weight, WEIGHT, weight, i * n * taps, n * taps),
-        TENSOR(conv_forward.dweight, SLOPE, weight, i * n * taps, n * taps),
-        TENSOR(conv_forward.scratch, SCRATCH, 0, 0, scratch),
-        VALUE(conv_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
-        VALUE(conv_forward.add, ADD, in.value, 0),
-    };
-    add_node(net, LT_OP_CONV_FORWARD, LT_OP_CONV_BACKWARD, (union lt_args){.conv_forward = args},
-             uses, (int)(sizeof uses / sizeof *uses) - (learns ? 0 : 2));
-    return out;
-}
-
-int lt_net_batchnorm(struct lt_net *net, int in, int weight, int bias, int64_t i)
-{
-    int64_t rows = net->value[in].rows, c = net->value[in].width, state = (int64_t)net->states;
-    struct lt_batchnorm args = {.rows = rows, .c = c};
-    int out = elements(net, rows, c), mean = statistics(net, 1, c), rstd = statistics(net, 1, c);
-    net->states += 2 * (size_t)c;
-    const struct net_use uses[] = {
-        VALUE(batchnorm_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
-        VALUE(batchnorm_forward.out, VALUE, out, NET_WRITE),
-        VALUE(batchnorm_forward.mean, VALUE, mean, NET_WRITE | NET_BACK_READ),
-        VALUE(batchnorm_forward.rstd, VALUE, rstd, NET_WRITE | NET_BACK_READ),
-        VALUE(batchnorm_forward.dout, GRADIENT, out, NET_BACK_READ),
-        VALUE(batchnorm_forward.din, GRADIENT, in, NET_BACK_WRITE),
-        VALUE(batchnorm_forward.update, UPDATE, 0, 0),
-        VALUE(batchnorm_forward.evaluation, EVALUATION, 0, 0),
-        TENSOR(batchnorm_forward.running_mean, STATE, 0, state, c),
-        TENSOR(batchnorm_forward.running_variance, STATE, 1, state + c, c),
-        TENSOR(batchnorm_forward.weight, PARAMETER, weight, i * c, c),
-        TENSOR(batchnorm_forward.bias, PARAMETER, bias, i * c, c),
-        TENSOR(batchnorm_forward.dweight, SLOPE, weight, i * c, c),
-        TENSOR(batchnorm_forward.dbias, SLOPE, bias, i * c, c),
-        TENSOR(batchnorm_forward.scratch, SCRATCH, 0, 0, (int64_t)lt_batchnorm_scratch(c)),
-    };
-    NODE(net, LT_OP_BATCHNORM_FORWARD, LT_OP_BATCHNORM_BACKWARD, batchnorm_forward, args, uses);
-    return out;
-}
-
-int lt_net_relu(struct lt_net *net, int in)
-{
-    int64_t rows = net->value[in].rows, width = net->value[in].width;
-    struct lt_relu args = {.count = rows * width};
-    int out = elements(net, rows, width);
-    const struct net_use uses[] = {
-        VALUE(relu_forward.in, VALUE, in, NET_READ),
-        VALUE(relu_forward.out, VALUE, out, NET_WRITE | NET_BACK_READ),
-        VALUE(relu_forward.dout, GRADIENT, out, NET_BACK_READ),
-        VALUE(relu_forward.din, GRADIENT, in, NET_BACK_WRITE),
-    };
-    NODE(net, LT_OP_RELU_FORWARD, LT_OP_RELU_BACKWARD, relu_forward, args, uses);
-    return out;
-}
-
-struct lt_net_map lt_net_maxpool(struct lt_net *net, struct lt_net_map in,
-                                 struct lt_net_window window)
-{
-    int64_t c = net->value[in.value].width;
-    struct lt_maxpool args = {.b = net->model.b,
-                              .h = in.h,
-                              .w = in.w,
-                              .c = c,
-                              .k = window.k,
-                              .stride = window.stride,
-                              .pad = window.pad};
-    struct lt_net_map out = {.h = lt_conv_out(in.h, window.k, window.stride, window.pad),
-                             .w = lt_conv_out(in.w, window.k, window.stride, window.pad)};
-    if (out.h < 1 || out.w < 1 || window.pad >= window.k)
-        fail(net);
-    int64_t rows = net->model.b * out.h * out.w;
-    out.value = elements(net, rows, c);
-    int where = statistics(net, rows, c);
-    const struct net_use uses[] = {
-        VALUE(maxpool_forward.in, VALUE, in.value, NET_READ),
-        VALUE(maxpool_forward.out, VALUE, out.value, NET_WRITE),
-        VALUE(maxpool_forward.where, VALUE, where, NET_WRITE | NET_BACK_READ),
-        VALUE(maxpool_forward.dout, GRADIENT, out.value, NET_BACK_READ),
-        VALUE(maxpool_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
-    };
-    NODE(net, LT_OP_MAXPOOL_FORWARD, LT_OP_MAXPOOL_BACKWARD, maxpool_forward, args, uses);
-    return out;
-}
-
-int lt_net_avgpool(struct lt_net *net, struct lt_net_map in)
-{
-    int64_t c = net->value[in.value].width;
-    struct lt_avgpool args = {.b = net->model.b, .pixels = in.h * in.w, .c = c};
-    int out = elements(net, args.b, c);
-    const struct net_use uses[] = {
-        VALUE(avgpool_forward.in, VALUE, in.value, NET_READ),
-        VALUE(avgpool_forward.out, VALUE, out, NET_WRITE),
-        VALUE(avgpool_forward.dout, GRADIENT, out, NET_BACK_READ),
-        VALUE(avgpool_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
-    };
-    NODE(net, LT_OP_AVGPOOL_FORWARD, LT_OP_AVGPOOL_BACKWARD, avgpool_forward, args, uses);
     return out;
 }
 
@@ -499,10 +347,10 @@ struct lt_net_routes lt_net_route(struct lt_net *net, int logits, struct lt_net_
     struct lt_route args = {
         .rows = rows, .experts = e, .k = mixture.k, .capacity = mixture.capacity};
     struct lt_net_routes routes = {.mixture = mixture,
-                                   .gate = statistics(net, rows, mixture.k),
-                                   .gate_slope = statistics(net, rows, mixture.k),
-                                   .slot = statistics(net, rows, mixture.k)};
-    int share = statistics(net, rows, e), load = statistics(net, 1, e);
+                                   .gate = lt_net_statistics(net, rows, mixture.k),
+                                   .gate_slope = lt_net_statistics(net, rows, mixture.k),
+                                   .slot = lt_net_statistics(net, rows, mixture.k)};
+    int share = lt_net_statistics(net, rows, e), load = lt_net_statistics(net, 1, e);
     routes.load = load;
     net->value[load].fixed = 1;
     net->value[load].block = NET_NONE;
@@ -526,7 +374,7 @@ int lt_net_dispatch(struct lt_net *net, int in, const struct lt_net_routes *rout
     int64_t rows = net->value[in].rows, c = net->value[in].width,
             slots = routes->mixture.experts * routes->mixture.capacity;
     struct lt_dispatch args = {.rows = rows, .k = routes->mixture.k, .slots = slots, .c = c};
-    int out = elements(net, slots, c);
+    int out = lt_net_elements(net, slots, c);
     const struct net_use uses[] = {
         VALUE(dispatch_forward.in, VALUE, in, NET_READ),
         VALUE(dispatch_forward.out, VALUE, out, NET_WRITE),
@@ -553,7 +401,7 @@ static int spread(struct lt_net *net, int in, const struct lt_net_routes *routes
                              .capacity = routes->mixture.capacity,
                              .c = c,
                              .to_owners = to_owners};
-    int out = elements(net, rows, c);
+    int out = lt_net_elements(net, rows, c);
     net->handed = (size_t)(rows * c);
     const struct net_use uses[] = {
         VALUE(spread.in, VALUE, in, NET_READ),
@@ -572,7 +420,7 @@ int lt_net_gather_rows(struct lt_net *net, int in, struct lt_net_routes *routes)
 {
     if (!divides(&routes->mixture))
         return in;
-    routes->taken = statistics(net, 1, routes->mixture.experts);
+    routes->taken = lt_net_statistics(net, 1, routes->mixture.experts);
     return spread(net, in, routes, 1);
 }
 
@@ -593,7 +441,7 @@ int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
                               .n = n,
                               .k = k,
                               .routed = net->value[routes->gate].rows * mixture->k};
-    int out = elements(net, net->value[in].rows, n);
+    int out = lt_net_elements(net, net->value[in].rows, n);
     net->model.parameters.matrix += (uint64_t)count;
     const struct net_use uses[] = {
         VALUE(experts_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
@@ -613,7 +461,7 @@ int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *route
     int64_t rows = net->value[routes->gate].rows, c = net->value[in].width;
     struct lt_combine args = {
         .rows = rows, .k = routes->mixture.k, .slots = net->value[in].rows, .c = c};
-    int out = elements(net, rows, c);
+    int out = lt_net_elements(net, rows, c);
     const struct net_use uses[] = {
         VALUE(combine_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(combine_forward.out, VALUE, out, NET_WRITE),
@@ -631,7 +479,7 @@ void lt_net_classifier(struct lt_net *net, int logits)
 {
     int64_t rows = net->value[logits].rows, v = net->value[logits].width;
     struct lt_classifier args = {.rows = rows, .v = v};
-    int losses = statistics(net, rows, 1);
+    int losses = lt_net_statistics(net, rows, 1);
     net->losses = losses;
     net->logits = logits;
     net->value[logits].in_place = 1;

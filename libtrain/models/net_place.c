@@ -372,8 +372,9 @@ int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SH
     int rc = arena(&net->value_arena, LT_MEMORY_PARAMETERS, parameters->count);
     rc = rc ? rc : arena(&net->shadow_arena, LT_MEMORY_PARAMETERS, half);
     rc = rc ? rc : arena(&net->grad_arena, LT_MEMORY_GRADIENTS, parameters->count);
-    rc = rc ? rc : arena(&net->activation_arena, LT_MEMORY_ACTIVATIONS,
-                         net->floats * (size_t)net->in_flight);
+    rc = rc ? rc
+            : arena(&net->activation_arena, LT_MEMORY_ACTIVATIONS,
+                    net->floats * (size_t)net->in_flight);
     rc = rc ? rc : arena(&net->workspace_arena, LT_MEMORY_WORKSPACE, net->scratch);
     rc = rc ? rc : arena(&net->state_arena, LT_MEMORY_PARAMETERS, net->states);
     if (rc)

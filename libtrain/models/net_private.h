@@ -62,7 +62,8 @@ struct net_node {
     int block, again;      /* again: made again in backward */
     int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
-    int64_t unit; /* of its parameters (lt_model_use); NET_NONE: it has none, or the list does not say */
+    int64_t unit; /* of its parameters (lt_model_use); NET_NONE: it has none, or the list does not
+                     say */
     union lt_args args;
 };
 
@@ -141,5 +142,30 @@ struct net_block_cost {
     uint64_t flops;
 };
 int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out);
+
+/* ---- for those who append operations (net_build.c) --------------------------------------------- */
+
+/* A value of the dtype's elements; what forward leaves for backward, in floats; an operation with
+ * its uses; the list cannot be run. */
+int lt_net_elements(struct lt_net *net, int64_t rows, int64_t width);
+int lt_net_statistics(struct lt_net *net, int64_t rows, int64_t width);
+void lt_net_add_node(struct lt_net *net, int forward, int backward, union lt_args args,
+                     const struct net_use *uses, int count);
+void lt_net_fail(struct lt_net *net);
+
+#define NODE(net, forward, backward, member, arguments, uses) \
+    lt_net_add_node((net), (forward), (backward), (union lt_args){.member = arguments}, (uses), \
+                    (int)(sizeof(uses) / sizeof *(uses)))
+#define AT(member) offsetof(union lt_args, member)
+/* Rows of a table of uses: a value or a gradient; a part of a tensor of parameters; the rest. */
+#define VALUE(member_, what_, id_, how_) \
+    { \
+        .member = AT(member_), .what = NET_##what_, .id = (id_), .how = (how_) \
+    }
+#define TENSOR(member_, what_, id_, element_, count_) \
+    { \
+        .member = AT(member_), .what = NET_##what_, .id = (id_), .element = (element_), \
+        .count = (count_) \
+    }
 
 #endif

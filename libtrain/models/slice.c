@@ -37,8 +37,8 @@ void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int
     for (size_t matrix = 0; matrix < (size_t)own->repeat; matrix++) {
         size_t block = matrix / each, place = matrix;
         if (slice->each > 0)
-            block = block / (size_t)slice->each * (size_t)slice->stride +
-                    block % (size_t)slice->each;
+            block =
+                block / (size_t)slice->each * (size_t)slice->stride + block % (size_t)slice->each;
         if (own->repeat != all->repeat)
             place = (skip + block) * all_each + before + matrix % each;
         for (size_t line = 0; line < lines.lines; line++)

@@ -19,28 +19,6 @@ struct lt_early {
     } * part; /* of each unit */
 };
 
-/* Cuts a unit into pieces at the ends of tensors, which decide what decays. */
-static size_t cut(const struct lt_parameters *parameters, const struct lt_unit *unit,
-                  struct lt_piece *piece)
-{
-    size_t pieces = 0;
-    int copied;
-    for (size_t i = 0; i < unit->all.extents; i++) {
-        size_t first = unit->all.extent[i].first, end = first + unit->all.extent[i].count, stop;
-        for (; first < end; first = stop) {
-            stop = lt_units_tensor_end(parameters, first, &copied);
-            stop = stop < end ? stop : end;
-            piece[pieces++] = (struct lt_piece){.value = parameters->value + first,
-                                                .grad = parameters->grad + first,
-                                                .at = first,
-                                                .first = first,
-                                                .count = stop - first,
-                                                .decays = first < parameters->decayed};
-        }
-    }
-    return pieces;
-}
-
 int lt_early_create(struct lt_early **out, const struct lt_parameters *parameters,
                     struct tacho_error *err)
 {
@@ -57,7 +35,10 @@ int lt_early_create(struct lt_early **out, const struct lt_parameters *parameter
     for (int i = 0; i < early->units.count; i++) {
         struct part *part = &early->part[i];
         part->first = pieces;
-        part->pieces = cut(parameters, &early->units.unit[i], early->piece + pieces);
+        part->pieces = lt_unit_cut(&early->units.unit[i], parameters, 0,
+                                   early->units.unit[i].all.count, early->piece + pieces);
+        for (size_t j = pieces; j < pieces + part->pieces; j++)
+            early->piece[j].at = early->piece[j].first; /* the optimizer's arrays are flat, too */
         part->done = 1;
         pieces += part->pieces;
     }

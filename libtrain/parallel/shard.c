@@ -466,46 +466,7 @@ struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard
 
 /* ---- creation ------------------------------------------------------------------------------------- */
 
-static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t at, int copied)
-{
-    const struct lt_parameters *parameters = shard->parameters;
-    struct lt_piece *piece = &shard->piece[shard->pieces++];
-    *piece = (struct lt_piece){.value = parameters->value + first,
-                               .grad = parameters->grad + first,
-                               .at = at,
-                               .first = first,
-                               .count = count,
-                               .decays = first < parameters->decayed,
-                               .copied = copied};
-    if (shard->value)
-        piece->value = shard->value + at;
-    if (shard->grad)
-        piece->grad = shard->grad + at;
-}
-
-/* The parts of the unit's extents that lie in this rank's chunk, one or more for each tensor. */
-static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
-{
-    size_t packed = 0, own_end = unit->own_first + unit->own_count;
-    int copied;
-    for (size_t i = 0; i < unit->all.extents; i++) {
-        const struct lt_extent *extent = &unit->all.extent[i];
-        size_t low = packed > unit->own_first ? packed : unit->own_first,
-               high = packed + extent->count < own_end ? packed + extent->count : own_end;
-        size_t first = extent->first + (low - packed), end = extent->first + (high - packed);
-        while (low < high && first < end) {
-            size_t stop = lt_units_tensor_end(shard->parameters, first, &copied);
-            stop = stop < end ? stop : end;
-            add_piece(shard, first, stop - first,
-                      unit->shard + (low - unit->own_first) + (first - extent->first) -
-                          (low - packed),
-                      copied);
-            first = stop;
-        }
-        packed += extent->count;
-    }
-}
-
+/* This rank's chunks as pieces, where they are now. */
 static int cut(struct lt_shard *shard)
 {
     size_t most = shard->units.places + LT_WEIGHT_CAP * (size_t)shard->units.count;
@@ -514,7 +475,17 @@ static int cut(struct lt_shard *shard)
     if (!shard->piece || !shard->first_piece)
         return TACHO_ENOMEM;
     for (int i = 0; i < shard->units.count; i++) {
-        cut_unit(shard, &shard->units.unit[i]);
+        const struct lt_unit *unit = &shard->units.unit[i];
+        shard->pieces += lt_unit_cut(unit, shard->parameters, unit->own_first, unit->own_count,
+                                     shard->piece + shard->pieces);
+        for (size_t j = shard->first_piece[i]; j < shard->pieces; j++) {
+            struct lt_piece *piece = &shard->piece[j];
+            piece->at += unit->shard;
+            if (shard->value)
+                piece->value = shard->value + piece->at;
+            if (shard->grad)
+                piece->grad = shard->grad + piece->at;
+        }
         shard->first_piece[i + 1] = shard->pieces;
     }
     return 0;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "libtrain/parallel/shard.h"
+
 #define PAGE ((size_t)4096) /* as arenas count them */
 
 /* Blocks of the tensors that every rank has (experts: that only their owners have). */
@@ -139,6 +141,35 @@ size_t lt_units_tensor_end(const struct lt_parameters *parameters, size_t elemen
             return end;
     }
     return parameters->count;
+}
+
+size_t lt_unit_cut(const struct lt_unit *unit, const struct lt_parameters *parameters, size_t from,
+                   size_t count, struct lt_piece *out)
+{
+    size_t packed = 0, pieces = 0;
+    for (size_t i = 0; i < unit->all.extents; i++) {
+        const struct lt_extent *extent = &unit->all.extent[i];
+        size_t low = packed > from ? packed : from, high = packed + extent->count;
+        if (high > from + count)
+            high = from + count;
+        while (low < high) {
+            int copied;
+            size_t first = extent->first + (low - packed),
+                   size = lt_units_tensor_end(parameters, first, &copied) - first;
+            if (size > high - low)
+                size = high - low;
+            out[pieces++] = (struct lt_piece){.value = parameters->value + first,
+                                              .grad = parameters->grad + first,
+                                              .at = low - from,
+                                              .first = first,
+                                              .count = size,
+                                              .decays = first < parameters->decayed,
+                                              .copied = copied};
+            low += size;
+        }
+        packed += extent->count;
+    }
+    return pieces;
 }
 
 /* The pages that lie inside of an extent. */

@@ -65,6 +65,12 @@ int lt_units_find(const struct lt_units *units, size_t element);
 /* Where the tensor ends that an element belongs to, and whether it is a copy. */
 size_t lt_units_tensor_end(const struct lt_parameters *parameters, size_t element, int *copied);
 
+/* The part of a unit that begins with its element `from` of `count`, as pieces of one tensor each,
+ * where the flat arrays have them; `at` counts from 0. Returns how many. */
+struct lt_piece;
+size_t lt_unit_cut(const struct lt_unit *unit, const struct lt_parameters *parameters, size_t from,
+                   size_t count, struct lt_piece *out);
+
 /* Bytes of the pages that lie inside the unit's extents, in an array of elements of that size that
  * begins with a page; and gives these pages back to the system: they read as zeros afterwards. */
 size_t lt_unit_pages(const struct lt_unit *unit, size_t element);

@@ -65,23 +65,22 @@ static void list_gpt2(struct part *part)
 {
     int64_t layers = part->layers, width = part->of->model.width, own = part->own;
     int64_t positions = part->of->model.positions;
-    const struct tensor rows[TENSORS] = {
-        {.repeat = part->embeds, .size = part->words * width},
-        {.repeat = part->embeds, .size = positions * width},
-        {.repeat = layers, .size = 3 * own * width},
-        {.repeat = layers, .size = own * width},
-        {.repeat = layers, .size = 4 * own * width},
-        {.repeat = layers, .size = 4 * own * width},
-        {.repeat = layers, .size = width},
-        {.repeat = layers, .size = width},
-        {.repeat = layers, .size = 3 * own},
-        {.repeat = layers, .size = width},
-        {.repeat = layers, .size = width},
-        {.repeat = layers, .size = width},
-        {.repeat = layers, .size = 4 * own},
-        {.repeat = layers, .size = width},
-        {.repeat = part->answers, .size = width},
-        {.repeat = part->answers, .size = width}};
+    const struct tensor rows[TENSORS] = {{.repeat = part->embeds, .size = part->words * width},
+                                         {.repeat = part->embeds, .size = positions * width},
+                                         {.repeat = layers, .size = 3 * own * width},
+                                         {.repeat = layers, .size = own * width},
+                                         {.repeat = layers, .size = 4 * own * width},
+                                         {.repeat = layers, .size = 4 * own * width},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = layers, .size = 3 * own},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = layers, .size = 4 * own},
+                                         {.repeat = layers, .size = width},
+                                         {.repeat = part->answers, .size = width},
+                                         {.repeat = part->answers, .size = width}};
     memcpy(part->tensors, rows, sizeof rows);
     part->copied = part->answers && !part->embeds ? part->words * width : 0;
 }

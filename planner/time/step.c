@@ -254,8 +254,7 @@ static void add_data(struct builder *builder, struct plan_time *out)
 static void add_update(const struct plan_case *of, struct plan_time *out)
 {
     const struct plan_layout *layout = &of->layout;
-    double parameters =
-        layout->zero > 0 ? plan_stage_share(of, 0) : plan_stage_parameters(of, 0);
+    double parameters = layout->zero > 0 ? plan_stage_share(of, 0) : plan_stage_parameters(of, 0);
     if (of->machine.device.bytes_per_s > 0)
         out->part[PLAN_PART_UPDATE] =
             30 * parameters / (0.8 * of->machine.device.bytes_per_s) * plan_speed(of->speed.update);

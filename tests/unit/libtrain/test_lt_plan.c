@@ -296,12 +296,9 @@ static double list_bytes(const struct list_shape *shape, const struct list_share
         *buffers += lt_parts_spread_bytes(share->ep, (size_t)(slots * shape->channels) * element);
     }
     if (share->pp > 1)
-        *buffers +=
-            lt_pipeline_bytes(boundary, config.in_flight, 0, share->micro, (int64_t)tokens);
-    struct lt_shard_config shard = {.stage = share->zero,
-                                    .kind = LT_ALL_REDUCE_RING,
-                                    .overlap = !divided,
-                                    .owners = share->dp};
+        *buffers += lt_pipeline_bytes(boundary, config.in_flight, 0, share->micro, (int64_t)tokens);
+    struct lt_shard_config shard = {
+        .stage = share->zero, .kind = LT_ALL_REDUCE_RING, .overlap = !divided, .owners = share->dp};
     if (divided && !shard.stage)
         shard.stage = 1;
     size_t sent = element * parameters.count, own = parameters.count;
@@ -368,9 +365,8 @@ static void test_lists(void **state)
                 struct plan_case at = list_case(shape, share, types[half], again);
                 for (int stage = 0; stage < share->pp; stage++) {
                     struct plan_memory memory;
-                    double bytes =
-                        list_bytes(shape, share, stage, dtypes[half],
-                                   again ? LT_RECOMPUTE_BLOCK : LT_RECOMPUTE_NONE);
+                    double bytes = list_bytes(shape, share, stage, dtypes[half],
+                                              again ? LT_RECOMPUTE_BLOCK : LT_RECOMPUTE_NONE);
                     plan_memory_stage(&at, stage, &memory);
                     compared++;
                     if (fabs(memory.total / bytes - 1) > 0.02)
