@@ -5,6 +5,7 @@
 #include "store/import/input/database.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,11 +88,24 @@ static bool is_cut(struct imp_database *database)
         file->pMethods->xRead(file, head, sizeof head, 0) != SQLITE_OK ||
         memcmp(head + 24, head + 92, 4) != 0)
         return false;
-    int64_t page = head[16] << 8 | head[17];
-    page = page == 1 ? 65536 : page; /* which two bytes cannot say */
+    database->page = head[16] << 8 | head[17];
+    if (database->page == 1)
+        database->page = 65536; /* which two bytes cannot say */
     database->pages = be32(head + 28);
-    database->missing = page ? database->pages - bytes / page : 0;
+    database->missing = database->page ? database->pages - bytes / database->page : 0;
     return database->missing > 0;
+}
+
+/* The size of a file without the page in which it was cut: SQLite would take the rest of that for
+ * zeros. */
+static int size_of_cut(sqlite3_file *file, sqlite3_int64 *bytes)
+{
+    const struct imp_database *database =
+        (const void *)((const char *)file->pMethods - offsetof(struct imp_database, methods));
+    int status = database->whole->xFileSize(file, bytes);
+    if (status == SQLITE_OK)
+        *bytes -= *bytes % database->page;
+    return status;
 }
 
 /* Lets SQLite read a file that was cut off: it takes the size of the file for that of the database
@@ -99,6 +113,14 @@ static bool is_cut(struct imp_database *database)
  * page is gone makes the first reading fail; then the others are known. */
 static int open_cut(struct imp_database *database)
 {
+    sqlite3_file *file = NULL;
+    sqlite3_file_control(database->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    database->whole = file->pMethods;
+    database->methods = *database->whole;
+    database->methods.xFileSize = size_of_cut;
+    if (database->methods.iVersion > 3)
+        database->methods.iVersion = 3; /* all that is copied */
+    file->pMethods = &database->methods;
     sqlite3_db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
     sqlite3_db_config(database->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, NULL);
     int status = first_read(database->db);

@@ -17,7 +17,11 @@ struct imp_database {
     bool placed;
     bool stopped; /* by the user, inside SQLite */
     bool cut;     /* the compressed data ended early or is damaged */
-    int64_t pages, missing; /* of a file that was cut off: pages that it should have, that are gone */
+    /* Of a file that was cut off: bytes of a page, pages that it should have, that are gone; how
+     * SQLite reads it then, and how any other one. */
+    int64_t page, pages, missing;
+    sqlite3_io_methods methods;
+    const sqlite3_io_methods *whole;
 };
 
 /* `again`: the hint that says how the program that wrote it writes it again. The caller closes it,

@@ -67,16 +67,16 @@ refused cut/two.db 'a rocpd database that is cut off' "of its $pages pages"
 
 # ---- what is long is read once
 for file in statistics.xplane.pb names.xplane.pb long.pftrace location.pb operation.json many arrows.json long.sqlite threads.sqlite bomb.pftrace; do
-    import $file "${file%.*}.long.tacho"
+    import $file "$file.tacho"
 done
 (ulimit -t 10 -v 1500000 && exec "$TACHO" import made/counters.json -o counters.tacho) 2> err || fail "counters: $(cat err)"
-(ulimit -t 10 -v 1000000 && exec "$TACHO" import made/flight.json.gz -o flight.tacho) 2> err || fail "a flight recorder dump: $(cat err)"
+(ulimit -t 10 -v 600000 && exec "$TACHO" import made/flight.json -o flight.tacho) 2> err || fail "a flight recorder dump: $(cat err)"
 is "collectives" "$(rows_of flight.tacho "$count"),$(rows_of flight.tacho "$losses" | tr -d '"')" '2,entry with more than 65,536 values: the others were not read=1'
-is "events of a name with statistics" "$(rows_of statistics.xplane.long.tacho "$count")" 200000
-is "samples of a location" "$(rows_of location.long.tacho "SELECT count(*), count(DISTINCT stack) FROM sample")" 40000,1
-is "processes" "$(rows_of many.long.tacho "SELECT count(*), count(DISTINCT rank) FROM process")" 60002,60002
-is "names of threads" "$(rows_of threads.long.tacho "SELECT count(*) FROM track WHERE name = 'worker'")" 20000
-rows_of bomb.long.tacho "$losses" | grep -Eq 'compressed packets that are damaged or too large=[3-5][0-9]' || fail "a bomb: $(rows_of bomb.long.tacho "$losses")"
+is "events of a name with statistics" "$(rows_of statistics.xplane.pb.tacho "$count")" 200000
+is "samples of a location" "$(rows_of location.pb.tacho "SELECT count(*), count(DISTINCT value) FROM sample")" 40000,1
+is "processes" "$(rows_of many.tacho "SELECT count(*), count(DISTINCT rank) FROM process")" 60002,60002
+is "names of threads" "$(rows_of threads.sqlite.tacho "SELECT count(*) FROM track WHERE name = 'worker'")" 60000
+rows_of bomb.pftrace.tacho "$losses" | grep -Eq 'compressed packets that are damaged or too large=[3-5][0-9]' || fail "a bomb: $(rows_of bomb.pftrace.tacho "$losses")"
 refused computed.db 'computed columns'
 python3 "$here/hostile.py" run whole.tacho || fail "no computed columns"
 (ulimit -t 10 && exec "$TACHO" report whole.tacho) > out 2> err

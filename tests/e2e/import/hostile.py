@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that say once what is long, and name it again and again; and files that were cut off.
 usage: hostile.py make FOLDER"""
-import gzip, os, sqlite3, sys, zlib
+import os, sqlite3, sys, zlib
 
 from formats import Plane, field
 from profiles import packet
@@ -88,13 +88,13 @@ def counters(bytes):
 
 
 def flight(path):
-    """A dump of a flight recorder, packed: a collective with 40 million sizes of tensors, and one with one."""
+    """A dump of a flight recorder: a collective with 20 million sizes of tensors, and one with one."""
     entry = (b'{"collective_seq_id":%d,"profiling_name":"nccl:all_reduce","state":"completed","time_created_ns":17000000000000000%02d,'
              b'"time_discovered_started_ns":17000000000000000%02d,"time_discovered_completed_ns":17000000000000000%02d,'
              b'"input_dtypes":["Float"],"input_sizes":[')
-    with gzip.open(path, "wb", 1) as file:
+    with open(path, "wb") as file:
         file.write(b'{"entries":[' + entry % (1, 10, 20, 30) + b"[8],")
-        for i in range(40):
+        for i in range(20):
             file.write(b"1," * 1_000_000)
         file.write(b"[8]]}," + entry % (2, 40, 50, 60) + b"[8]]}]}")
 
@@ -216,9 +216,9 @@ def make(folder):
         put(folder, f"many/{i}.json", processes(30_000))
     put(folder, "arrows.json", arrows(8 << 20, 8000))
     put(folder, "counters.json", counters(12 << 20))
-    flight(os.path.join(folder, "flight.json.gz"))
+    flight(os.path.join(folder, "flight.json"))
     nsight(os.path.join(folder, "long.sqlite"), 8 << 20, 20_000, 1)
-    nsight(os.path.join(folder, "threads.sqlite"), 10, 20_000, 20_000)
+    nsight(os.path.join(folder, "threads.sqlite"), 10, 60_000, 60_000)
     computed(os.path.join(folder, "computed.db"))
     cut_xplanes(os.path.join(folder, "cut"))
     cut_rocpd(os.path.join(folder, "cut"))
