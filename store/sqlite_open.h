@@ -20,9 +20,9 @@ void store_place_spell(const struct store_place *place, const char *suffix,
  * SQLite code; *out is to be closed. */
 int store_sqlite_open(const struct store_place *place, int flags, const char *options,
                       sqlite3 **out);
-/* Takes the modules of virtual tables away, so that a database of a stranger has none. False: a table
- * has a column that is computed when it is read, which could take any time and memory. To be called
- * when the database can be read, before its tables are. */
+/* Takes the modules of virtual tables away, so that a database of a stranger has none. False: a
+ * table has a column that is computed when it is read, which could take any time and memory. To be
+ * called when the database can be read, before its tables are. */
 bool store_sqlite_is_data(sqlite3 *db);
 
 #endif

@@ -10,13 +10,13 @@
 
 /* One block or segment of the history. */
 struct history_life {
-    int64_t start, end;                    /* end INT64_MAX: it is still there */
+    int64_t start, end;            /* end INT64_MAX: it is still there */
     int64_t address, bytes, block; /* block: bytes of the whole block, 0: not known */
     struct caching_place place;
-    uint32_t name, stack;                  /* string, stack; AN_NONE */
-    bool segment, large, given;            /* given: it is there before the first event */
-    bool expandable;                       /* a part of an expandable segment */
-    int64_t handle;                        /* of the model; -1 */
+    uint32_t name, stack;       /* string, stack; AN_NONE */
+    bool segment, large, given; /* given: it is there before the first event */
+    bool expandable;            /* a part of an expandable segment */
+    int64_t handle;             /* of the model; -1 */
 };
 
 enum history_kind { HISTORY_SEGMENT, HISTORY_BLOCK, HISTORY_END, HISTORY_FAILED };

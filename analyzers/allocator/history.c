@@ -145,9 +145,9 @@ static int64_t segment_end(const struct history_life *segment)
     return an_time_add(segment->address, segment->bytes);
 }
 
-/* A block whose events do not name its pool has that of the segment that it lies in. What is known of
- * segments is mostly from the time of the snapshot: those that are there then do not overlap. Lives
- * are in order: segments first, both by address. */
+/* A block whose events do not name its pool has that of the segment that it lies in. What is known
+ * of segments is mostly from the time of the snapshot: those that are there then do not overlap.
+ * Lives are in order: segments first, both by address. */
 static void find_pools(struct history *history)
 {
     struct history_life *life = history->life;

@@ -83,10 +83,9 @@ static bool takes_over(const struct an_trace *trace, const struct history *histo
                        uint32_t to)
 {
     const struct history_life *old = &history->life[from], *new = &history->life[to];
-    bool same_place =
-        old->place.stream == new->place.stream && old->place.pool == new->place.pool;
-    return !old->segment && same_place && from != to && new->bytes >= BYTES_LEAST &&
-           rounded(old->bytes) == rounded(new->bytes) &&
+    bool same_place = old->place.stream == new->place.stream && old->place.pool == new->place.pool;
+    return !old->segment && same_place && from != to &&
+           new->bytes >= BYTES_LEAST &&rounded(old->bytes) == rounded(new->bytes) &&
            old->start <= new->start &&new->stack != AN_NONE && !needs_input(trace, new->stack);
 }
 

@@ -14,8 +14,8 @@
 #define IDS_FREE         65536
 #define IDS_A_ROW        16
 
-/* Can a row have this id? Rows are numbered one after the other, so tables by id have the size of the
- * table; an id that is far ahead would make one of any size. */
+/* Can a row have this id? Rows are numbered one after the other, so tables by id have the size of
+ * the table; an id that is far ahead would make one of any size. */
 static bool is_next(struct mon_feed *feed, int64_t id, int64_t *rows)
 {
     ++*rows;

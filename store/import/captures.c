@@ -67,12 +67,11 @@ static bool is_earlier_capture(const struct imp_file *file, const struct imp_fil
 static bool same_session(const char *path, const char *other, size_t session)
 {
     size_t time = strcspn(path + session, "/");
-    return time == strcspn(other + session, "/") &&
-           !memcmp(path + session, other + session, time);
+    return time == strcspn(other + session, "/") && !memcmp(path + session, other + session, time);
 }
 
-/* Is there, behind this file, one of another session? Those behind it were asked before. A name that
- * tells the worker says more than its folder. */
+/* Is there, behind this file, one of another session? Those behind it were asked before. A name
+ * that tells the worker says more than its folder. */
 static int find_later_session(struct imp_map *shared, const struct imp_files *files, size_t index,
                               bool *found)
 {
@@ -165,8 +164,7 @@ static int note_capture(struct imp_map *shared, const struct imp_file *file)
 static bool has_twin(const struct imp_map *shared, const struct imp_file *file)
 {
     bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
-    const int64_t *known =
-        shared_find(shared, SHARED_STEM, file->path, stem_length(file->path));
+    const int64_t *known = shared_find(shared, SHARED_STEM, file->path, stem_length(file->path));
     if (known && *known & ~more_bit(file->format))
         return true;
     if (!is_ascend(file) && !beside)

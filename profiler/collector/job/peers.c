@@ -68,7 +68,8 @@ static int socket_new(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Does the process at the other end belong to the same user? *pid: which one it is; 0: not known. */
+/* Does the process at the other end belong to the same user? *pid: which one it is; 0: not known.
+ */
 static bool is_own_user(int fd, int32_t *pid)
 {
     struct ucred who = {0};
@@ -191,7 +192,8 @@ static enum answer ask(struct col_peers *peers, unsigned session, struct peer_me
     } else if (is_own_user(fd, &pid)) {
         snprintf(hello->job, sizeof hello->job, "%s", peers->job.id);
         snprintf(hello->path, sizeof hello->path, "%s", peers->path);
-        int got = col_peer_send(fd, hello, PEER_HELLO) ? hear_leader(fd, pid, welcome, &stopped) : -1;
+        int got =
+            col_peer_send(fd, hello, PEER_HELLO) ? hear_leader(fd, pid, welcome, &stopped) : -1;
         answer = got < 0 ? ANSWER_GONE : ANSWER_REFUSED;
         if (got == 1 && welcome->type == PEER_WELCOME)
             answer = ANSWER_WELCOME;

@@ -156,8 +156,8 @@ static bool copy_head(struct col_map *map)
 }
 
 /* Bytes that the file really has. A process backs what it uses, so no more than that can be used;
- * what a file with holes says of itself costs its writer nothing, and could make tables of gigabytes
- * here. Not every filesystem counts blocks that are backed and not written. */
+ * what a file with holes says of itself costs its writer nothing, and could make tables of
+ * gigabytes here. Not every filesystem counts blocks that are backed and not written. */
 static uint64_t backed_bytes(const struct col_map *map)
 {
     static const long counting[] = {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
@@ -197,8 +197,8 @@ bool col_map_look(struct col_map *map, bool all)
         map->used = taken < cap ? taken : cap;
     uint32_t peak = all ? cap : map->used;
     if (peak > FREE_SEGMENTS && peak > map->peak)
-        peak = (uint32_t)bounded(peak, backed_bytes(map) / map->layout.segment_bytes,
-                                 FREE_SEGMENTS);
+        peak =
+            (uint32_t)bounded(peak, backed_bytes(map) / map->layout.segment_bytes, FREE_SEGMENTS);
     if (peak > map->peak)
         map->peak = peak;
     if (!col_shared_copy_lines(&map->file, map->layout.directory_offset, map->line,

@@ -61,7 +61,8 @@ static const char about[] =
  * "secret" anywhere in a name. */
 static const char foreign[] =
     "парол токен секрет ключ лозинка 密码 密碼 口令 令牌 密钥 密鑰 秘钥 凭证 憑證 暗証 パスワード "
-    "トークン シークレット 秘密 鍵 비밀번호 암호 토큰 비밀 κωδικός κωδικος μυστικό κλειδί סיסמה סיסמא "
+    "トークン シークレット 秘密 鍵 비밀번호 암호 토큰 비밀 κωδικός κωδικος μυστικό κλειδί סיסמה "
+    "סיסמא "
     "كلمة_المرور كلمة-المرور مفتاح รหัสผ่าน पासवर्ड गुप्त";
 
 static const char switches[] = "true false yes no on off none null auto default";

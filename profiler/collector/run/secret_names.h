@@ -11,14 +11,14 @@
 enum col_name_kind {
     COL_NAME_HARMLESS,
     COL_NAME_DOUBTFUL, /* "--eos-token": its value is hidden if it looks like a key */
-    COL_NAME_FOREIGN,  /* "--ключ", in letters of which no word is known: the value of an option is
-                          hidden unless it is a number or a switch */
-    COL_NAME_WEAK,     /* "--key": its value is hidden unless it is a small number or a switch */
-    COL_NAME_SECRET    /* "--db-password": its value is hidden */
+    COL_NAME_FOREIGN, /* "--ключ", in letters of which no word is known: the value of an option is
+                         hidden unless it is a number or a switch */
+    COL_NAME_WEAK,    /* "--key": its value is hidden unless it is a small number or a switch */
+    COL_NAME_SECRET   /* "--db-password": its value is hidden */
 };
 
-/* Classifies the `length` bytes at `name`. Case, '-', '_', '.', accents and the width of letters make
- * no difference. */
+/* Classifies the `length` bytes at `name`. Case, '-', '_', '.', accents and the width of letters
+ * make no difference. */
 enum col_name_kind col_name_kind(const char *name, size_t length);
 
 /* Is a value that stands behind a name of this kind a secret? */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each rule looks for the '@' behind credentials, and for what must be before it. A URL that is a part
- * of another one has its signs as bytes in hexadecimal digits, once or several times ("%3A", "%253A").
+ * Each rule looks for the '@' behind credentials, and for what must be before it. A URL that is a
+ * part of another one has its signs as bytes in hexadecimal digits, once or several times ("%3A",
+ * "%253A").
  */
 #include "profiler/collector/run/secret_urls.h"
 
@@ -48,8 +49,8 @@ static const char *find_sign(const char *from, const char *end, char sign, bool 
     return found;
 }
 
-/* The end of the host of a URL, whose credentials begin at `from`. In one that is part of another one
- * the signs that end it are spelled, too. */
+/* The end of the host of a URL, whose credentials begin at `from`. In one that is part of another
+ * one the signs that end it are spelled, too. */
 static const char *host_end(const char *from, const char *end, bool is_part)
 {
     static const char signs[] = "/?#";

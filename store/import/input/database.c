@@ -76,8 +76,8 @@ static uint32_t be32(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Is the file shorter than its header says? The header counts pages in its bytes 28 to 31, if it was
- * written last by a program that counts them: then 24 to 27 are 92 to 95. */
+/* Is the file shorter than its header says? The header counts pages in its bytes 28 to 31, if it
+ * was written last by a program that counts them: then 24 to 27 are 92 to 95. */
 static bool is_cut(struct imp_database *database)
 {
     unsigned char head[100];

@@ -19,15 +19,15 @@ struct imp_run {
     /* As of store_import_result. */
     int64_t files, events, slices, lost;
     bool truncated;
-    int64_t file_index;  /* of the present input */
-    int64_t done, total; /* bytes, for progress */
-    const char *path;    /* of the present input, for messages */
-    int64_t ranks_seen;  /* files that named their rank */
+    int64_t file_index;   /* of the present input */
+    int64_t done, total;  /* bytes, for progress */
+    const char *path;     /* of the present input, for messages */
+    int64_t ranks_seen;   /* files that named their rank */
     struct imp_map ranks; /* ranks given so far */
     int64_t next_rank;    /* those below are taken */
-    bool many;     /* there is more than one input: each is a rank */
-    size_t shared; /* bytes of the path of the folder that all inputs lie in */
-    int decimals;  /* digits after the point of the finest time stamp of the files so far */
+    bool many;            /* there is more than one input: each is a rank */
+    size_t shared;        /* bytes of the path of the folder that all inputs lie in */
+    int decimals;         /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {

@@ -121,10 +121,10 @@ static int read_tables(struct nsight *nsight)
 /* Frees everything. */
 static void release(struct nsight *nsight)
 {
-    struct imp_map *const maps[] = {&nsight->processes,     &nsight->tracks[0], &nsight->tracks[1],
-                                    &nsight->tracks[2],     &nsight->tracks[3], &nsight->contexts,
-                                    &nsight->records,       &nsight->devices,   &nsight->domains,
-                                    &nsight->categories,    &nsight->joined,    &nsight->calls,
+    struct imp_map *const maps[] = {&nsight->processes,      &nsight->tracks[0], &nsight->tracks[1],
+                                    &nsight->tracks[2],      &nsight->tracks[3], &nsight->contexts,
+                                    &nsight->records,        &nsight->devices,   &nsight->domains,
+                                    &nsight->categories,     &nsight->joined,    &nsight->calls,
                                     &nsight->record_streams, &nsight->long_text};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         imp_map_free(maps[i]);

@@ -180,8 +180,8 @@ const char *nsight_text(sqlite3_stmt *st, int column)
 }
 
 /* Prepares the look-up of a text by its id. Ids are looked up one at a time, because an export can
- * hold millions of strings of which few are needed. Where the id is no primary key, the look-up uses
- * a temporary copy that has one; what cannot be copied because it is damaged is missing. */
+ * hold millions of strings of which few are needed. Where the id is no primary key, the look-up
+ * uses a temporary copy that has one; what cannot be copied because it is damaged is missing. */
 static void prepare_texts(struct nsight *nsight, enum nsight_texts which)
 {
     static const struct {
@@ -227,8 +227,8 @@ static sqlite3_stmt *look_up(struct nsight *nsight, enum nsight_texts which, int
     return status == SQLITE_ROW ? st : NULL;
 }
 
-/* Keeps the beginning of a very long text, so that rows that name it do not cost its length. NULL: no
- * memory. */
+/* Keeps the beginning of a very long text, so that rows that name it do not cost its length. NULL:
+ * no memory. */
 static const char *keep_beginning(struct nsight *nsight, int64_t id, const char *text)
 {
     if (imp_list_room((void **)&nsight->cut, &nsight->cut_room, nsight->cut_count,

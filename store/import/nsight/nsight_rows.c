@@ -67,8 +67,8 @@ int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
     }
     struct nsight_process *process = &nsight->process[nsight->process_count];
     *process = (struct nsight_process){.global = global >> 24, .rank = STORE_ABSENT};
-    process->program = nsight_text_of(nsight, NSIGHT_PROGRAMS,
-                                      (int64_t)((uint64_t)(global >> 24) << 24));
+    process->program =
+        nsight_text_of(nsight, NSIGHT_PROGRAMS, (int64_t)((uint64_t)(global >> 24) << 24));
     process->row = (struct store_process){.rank = STORE_ABSENT,
                                           .pid = global >> 24 & 0xffffff,
                                           .parent_pid = STORE_ABSENT,

@@ -19,7 +19,7 @@
 /* What compressed packets may hold: so many bytes, and so many times what was read of the file. */
 #define UNPACKED_FREE  ((int64_t)256 << 20)
 #define UNPACKED_TIMES 200
-#define HEAD_LEAST  65536 /* bytes of a head that may end inside of the first packet */
+#define HEAD_LEAST     65536 /* bytes of a head that may end inside of the first packet */
 
 enum { TRACE_PACKET = 1 };
 enum {
@@ -130,8 +130,8 @@ static struct packet packet_of(struct pb_span message)
 
 static int read_packet(struct perfetto *perfetto, struct pb_span message);
 
-/* Have the compressed packets so far held far more than any trace does? Then what is in more of them
- * would only take time. */
+/* Have the compressed packets so far held far more than any trace does? Then what is in more of
+ * them would only take time. */
 static bool is_bomb(const struct perfetto *perfetto)
 {
     return perfetto->unpacked > UNPACKED_FREE &&

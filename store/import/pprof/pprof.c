@@ -304,8 +304,8 @@ static int resolve(struct reading *reading, uint64_t id)
     return rc;
 }
 
-/* Appends the frames of a location to a stack. Each location is read once: samples name the same ones
- * again and again. */
+/* Appends the frames of a location to a stack. Each location is read once: samples name the same
+ * ones again and again. */
 static int add_location(struct reading *reading, uint64_t id, int64_t frame[FRAMES_MOST],
                         size_t *count)
 {

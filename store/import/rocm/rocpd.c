@@ -98,8 +98,7 @@ static int each(struct reading *reading, const char *sql, row_function row)
         rc = row(reading, st);
     sqlite3_finalize(st);
     rc = end_of(reading, status, rc, &damaged);
-    return rc || !damaged ? rc
-                          : lose(reading, "table is damaged: the rest of it was not read", 1);
+    return rc || !damaged ? rc : lose(reading, "table is damaged: the rest of it was not read", 1);
 }
 
 /* Runs a query of records for the one with this id. *missing: a part of it, such as its name or its
@@ -464,10 +463,11 @@ static int read_database(struct imp_run *run, const char *path, struct tacho_err
         rc = tacho_fail(err, TACHO_EFORMAT, AGAIN,
                         "%s: an SQLite database of ROCm without the tables of rocpd", path);
     else if (!rc && run->slices == slices && database.missing)
-        rc = tacho_fail(err, TACHO_EFORMAT, "copy it again, or " AGAIN,
-                        "%s: a rocpd database that is cut off: no kernel, copy, call or range is in "
-                        "the %" PRId64 " of its %" PRId64 " pages that are there",
-                        path, database.pages - database.missing, database.pages);
+        rc =
+            tacho_fail(err, TACHO_EFORMAT, "copy it again, or " AGAIN,
+                       "%s: a rocpd database that is cut off: no kernel, copy, call or range is in "
+                       "the %" PRId64 " of its %" PRId64 " pages that are there",
+                       path, database.pages - database.missing, database.pages);
     else if (!rc && run->slices == slices)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "record kernels and calls: rocprofv3 --runtime-trace -- CMD",

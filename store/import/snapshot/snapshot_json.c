@@ -160,9 +160,10 @@ static int each_of(struct snapshot *snapshot, struct ij *json, const char *wante
             clear(value);
         }
     }
-    return rc || !cut ? rc
-                      : imp_loss(snapshot->rows.run,
-                                 "entry with more than 65,536 values: the others were not read", cut);
+    return rc || !cut
+               ? rc
+               : imp_loss(snapshot->rows.run,
+                          "entry with more than 65,536 values: the others were not read", cut);
 }
 
 static int read_dump(struct snapshot *snapshot, struct imp_run *run, const struct imp_whole *whole)

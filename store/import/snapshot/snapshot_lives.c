@@ -102,8 +102,13 @@ static int life_detail(struct snapshot *snapshot, bool segment, const struct sna
                        int64_t *id)
 {
     struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
-    const int64_t numbers[] = {live->bytes, live->block, live->stack.id, live->stream,
-                               live->pool[0], live->pool[1], segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
+    const int64_t numbers[] = {live->bytes,
+                               live->block,
+                               live->stack.id,
+                               live->stream,
+                               live->pool[0],
+                               live->pool[1],
+                               segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         snapshot_key_add(&key, (uint64_t)numbers[i]);
     const int64_t *known = imp_map_find(&snapshot->details, key.first, key.second);

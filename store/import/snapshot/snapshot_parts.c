@@ -82,8 +82,8 @@ int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
     return rc;
 }
 
-/* A part of an expandable segment that was mapped in the history and is still there; or a segment of
- * a private pool. */
+/* A part of an expandable segment that was mapped in the history and is still there; or a segment
+ * of a private pool. */
 struct part {
     int64_t device, address, bytes;
     int64_t before; /* bytes of all parts that sort before it; of a segment: its number */
@@ -150,9 +150,10 @@ static int name_pools(struct snapshot *snapshot)
     size_t count = 0;
     for (size_t i = 0; pools && i < snapshot->final_count; i++) {
         const struct snapshot_final *final = &snapshot->final[i];
-        if (final->segment && final->live.expandable && (final->live.pool[0] || final->live.pool[1]))
-            pools[count++] = (struct part){final->device, final->address, final->live.bytes,
-                                           (int64_t)i};
+        if (final->segment && final->live.expandable &&
+            (final->live.pool[0] || final->live.pool[1]))
+            pools[count++] =
+                (struct part){final->device, final->address, final->live.bytes, (int64_t)i};
     }
     if (count)
         qsort(pools, count, sizeof *pools, part_order);
@@ -161,8 +162,8 @@ static int name_pools(struct snapshot *snapshot)
         if (!slot->used || slot->value < 0 || !segments->live[slot->value].expandable)
             continue;
         size_t at = count_below(pools, count, slot->second, slot->first);
-        bool begins = at < count && pools[at].device == slot->second &&
-                      pools[at].address == slot->first;
+        bool begins =
+            at < count && pools[at].device == slot->second && pools[at].address == slot->first;
         if (!begins && !at)
             continue;
         const struct part *pool = &pools[at - !begins];

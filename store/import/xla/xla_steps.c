@@ -29,7 +29,8 @@ static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
                       sizeof *steps->name))
         return TACHO_ENOMEM;
     char *copy = strndup((const char *)text.data, text.bytes);
-    if (!copy || imp_map_put(&steps->names, hash, (int64_t)text.bytes, (int64_t)steps->name_count)) {
+    if (!copy ||
+        imp_map_put(&steps->names, hash, (int64_t)text.bytes, (int64_t)steps->name_count)) {
         free(copy);
         return TACHO_ENOMEM;
     }

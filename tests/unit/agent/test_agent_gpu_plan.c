@@ -198,9 +198,11 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nested), cmocka_unit_test(test_more),    cmocka_unit_test(test_less),
-        cmocka_unit_test(test_across), cmocka_unit_test(test_domains), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_deep),   cmocka_unit_test(test_random),  cmocka_unit_test(test_many_domains),
+        cmocka_unit_test(test_nested),       cmocka_unit_test(test_more),
+        cmocka_unit_test(test_less),         cmocka_unit_test(test_across),
+        cmocka_unit_test(test_domains),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_deep),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many_domains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

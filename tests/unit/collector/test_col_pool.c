@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a pool says of itself is believed as far as its file has blocks: a process that borrowed a file
- * and leaves holes in it cannot make the recorder keep tables for a million segments, or names.
+ * What a pool says of itself is believed as far as its file has blocks: a process that borrowed a
+ * file and leaves holes in it cannot make the recorder keep tables for a million segments, or
+ * names.
  */
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,12 +18,12 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/made_pool.h"
 #include "profiler/collector/pool/pool.h"
+#include "tests/unit/made_pool.h"
 
-#define SEGMENTS    (1u << 20)
-#define DIRECTORY   ((uint64_t)SEGMENTS * sizeof(struct wire_segment))
-#define FOLDER      "/dev/shm"
+#define SEGMENTS     (1u << 20)
+#define DIRECTORY    ((uint64_t)SEGMENTS * sizeof(struct wire_segment))
+#define FOLDER       "/dev/shm"
 #define MOST_NOTHING 1024 /* segments that are looked at although nothing is backed */
 
 static struct made_pool_shape shape = {.arena_at = WIRE_HEADER_BYTES + DIRECTORY,
@@ -44,8 +45,7 @@ static void make(struct made *made)
     made->fd = openat(made->folder, made->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     assert_true(made->fd >= 0);
     assert_int_equal(ftruncate(made->fd, (off_t)made_pool_bytes(&shape)), 0);
-    made->head =
-        mmap(NULL, WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, made->fd, 0);
+    made->head = mmap(NULL, WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, made->fd, 0);
     assert_true(made->head != MAP_FAILED);
     assert_int_equal(made_pool_begin(made->head, &shape), 0);
     atomic_store(&made->head->segments_peak, SEGMENTS);

@@ -53,7 +53,8 @@ static void segments(void **state)
     assert_int_equal(caching_totals(model).reserved, 22 * MIB);
     assert_true(caching_alloc(model, 11 * MIB, common, &at) >= 0);
     assert_int_equal(caching_totals(model).reserved, 34 * MIB);
-    assert_true(caching_alloc(model, MIB, (struct caching_place){.stream = 7}, &at) >= 0); /* another stream */
+    assert_true(caching_alloc(model, MIB, (struct caching_place){.stream = 7}, &at) >=
+                0); /* another stream */
     assert_int_equal(caching_totals(model).requests, 4);
     caching_free_all(model);
 }
@@ -224,8 +225,8 @@ static void any_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding), cmocka_unit_test(segments), cmocka_unit_test(best_fit),
-        cmocka_unit_test(settings), cmocka_unit_test(given),    cmocka_unit_test(private_pools),
+        cmocka_unit_test(rounding),  cmocka_unit_test(segments), cmocka_unit_test(best_fit),
+        cmocka_unit_test(settings),  cmocka_unit_test(given),    cmocka_unit_test(private_pools),
         cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests_name("an_caching_model", tests, NULL, NULL);
