@@ -18,7 +18,7 @@ PAIRS = 3
 
 
 def can_run_again(recipe):
-    """Conditions outside of the command, such as a neighbour, limits of a group or cold files, are none that verify could make."""
+    """Verify cannot make conditions outside of the command: a neighbour, limits of a group, cold files."""
     return bool(recipe["fixes"]) and not any(name in recipe for name in ("neighbour", "limits", "cold", "log"))
 
 
