@@ -624,7 +624,7 @@ def test_under_accelerate_launch():
 
 def test_under_the_launcher_of_deepspeed():
     """Two ranks, which `deepspeed` starts by a process of its own."""
-    launch = (program_beside_python("deepspeed"), "--num_gpus", "2")
+    launch = (program_beside_python("deepspeed"), "--num_gpus", "2", "--no_local_rank")
     run = Run("programs.py", "engine", "FOLDER", needs=("deepspeed",), start=launch)
     assert run.report["run"]["around"].startswith("DeepSpeed ") and run.report["run"]["ranks"] == 2, run.report["run"]
     assert run.report["steps"]["count"] in (38, 39, 40), run.report["steps"]
