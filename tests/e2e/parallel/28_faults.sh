@@ -22,9 +22,9 @@ pid=$!
 wait_for grep -q '^step     1' out
 held=$(rank_process $pid 1)
 kill -STOP "$held"
-sleep 7
+sleep 14
 kill -CONT "$held"
-wait $pid || wrong "a rank that was held for 7 s: $(cat err)"
+wait $pid || wrong "a rank that was held for 14 s: $(cat err)"
 [ "$(grep -c '^step' out)" = 12 ] || wrong "a rank that was held: $(cat out)"
 "${train[@]}" --inject skip=1:2 > out 2> err
 [ $? = 2 ] && grep -q '^hint: .*skip=STEP:RANK:CALL' err || wrong "--inject skip=1:2: $(cat err)"
