@@ -7,14 +7,10 @@
 
 #include <stdlib.h>
 
-#define MIN_BLOCK   512
-#define SMALL_MOST  (1ll << 20)  /* requests up to it come from small segments */
-#define SMALL_ROOM  (2ll << 20)  /* bytes of a small segment */
-#define LARGE_ROOM  (20ll << 20) /* bytes of a segment for middling requests */
-#define LARGE_LEAST (10ll << 20) /* requests from here on get a segment of their own size */
-#define LARGE_ROUND (2ll << 20)
-#define NONE        UINT32_MAX
-#define MADE_UP     (1ll << 50) /* addresses of segments that no history names begin here */
+#include "analyzers/allocator/caching_sizes.h"
+
+#define NONE    UINT32_MAX
+#define MADE_UP (1ll << 50) /* addresses of segments that no history names begin here */
 
 struct block {
     int64_t address, bytes, requested;
@@ -67,32 +63,6 @@ void caching_free_all(struct caching_model *model)
     free(model->expected);
     free(model->tail);
     free(model);
-}
-
-int64_t caching_round(const struct caching_settings *settings, int64_t bytes)
-{
-    int64_t divisions = settings->power2_divisions, power = 1;
-    if (bytes < MIN_BLOCK)
-        return MIN_BLOCK;
-    if (divisions > 1 && bytes > MIN_BLOCK * divisions) {
-        while (power <= bytes / 2)
-            power *= 2;
-        if (power == bytes)
-            return bytes;
-        int64_t part = power / divisions;
-        return part ? power + (bytes - power + part - 1) / part * part : 2 * power;
-    }
-    return (bytes + MIN_BLOCK - 1) / MIN_BLOCK * MIN_BLOCK;
-}
-
-/* Bytes that the driver is asked for to serve a rounded request. */
-static int64_t segment_bytes(int64_t bytes)
-{
-    if (bytes <= SMALL_MOST)
-        return SMALL_ROOM;
-    if (bytes < LARGE_LEAST)
-        return LARGE_ROOM;
-    return (bytes + LARGE_ROUND - 1) / LARGE_ROUND * LARGE_ROUND;
 }
 
 static bool is_same_place(struct caching_place left, struct caching_place right)
@@ -406,7 +376,7 @@ static int64_t segment_address(struct caching_model *model, int64_t bytes)
     int64_t address = model->made_up;
     if (take_expected(model, bytes, &address))
         return address;
-    model->made_up += bytes + LARGE_ROUND;
+    model->made_up += bytes + CACHING_LARGE_ROUND;
     return address;
 }
 
@@ -518,7 +488,7 @@ static uint32_t find_free(const struct caching_model *model, int64_t bytes,
     int64_t found = model->block[index].bytes;
     if (bytes < most && found >= most) /* kept for requests that are as large */
         return NONE;
-    return bytes >= most && found >= bytes + LARGE_ROOM ? NONE : index;
+    return bytes >= most && found >= bytes + CACHING_LARGE_ROOM ? NONE : index;
 }
 
 static bool should_split(const struct caching_model *model, const struct block *block,
@@ -526,8 +496,8 @@ static bool should_split(const struct caching_model *model, const struct block *
 {
     int64_t rest = block->bytes - bytes;
     if (!block->large || expands(model, block->place.pool))
-        return rest >= MIN_BLOCK;
-    return bytes < model->settings.max_split && rest > SMALL_MOST;
+        return rest >= CACHING_MIN_BLOCK;
+    return bytes < model->settings.max_split && rest > CACHING_SMALL_MOST;
 }
 
 /* Makes the segment of a stream and pool longer, so that its end holds the request. NONE: out of
@@ -535,7 +505,7 @@ static bool should_split(const struct caching_model *model, const struct block *
 static uint32_t expand(struct caching_model *model, int64_t bytes, struct caching_place place,
                        bool large)
 {
-    int64_t granule = large ? LARGE_ROOM : SMALL_ROOM, address = 0;
+    int64_t granule = large ? CACHING_LARGE_ROOM : CACHING_SMALL_ROOM, address = 0;
     struct tail *tail = tail_of(model, place, large);
     bool at_end = tail && !model->block[tail->last].used;
     int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
@@ -572,7 +542,7 @@ static uint32_t ask_driver(struct caching_model *model, int64_t bytes, struct ca
 {
     if (expands(model, place.pool))
         return expand(model, bytes, place, large);
-    int64_t room = segment_bytes(bytes);
+    int64_t room = caching_segment_bytes(bytes);
     reserve(model, room);
     model->totals.requests++;
     return block_new(model, (struct block){.address = segment_address(model, room),
@@ -587,7 +557,7 @@ int64_t caching_alloc(struct caching_model *model, int64_t requested, struct cac
                       int64_t *at)
 {
     int64_t bytes = caching_round(&model->settings, requested);
-    bool large = bytes > SMALL_MOST;
+    bool large = bytes > CACHING_SMALL_MOST;
     uint32_t index = find_free(model, bytes, place, large);
     if (index != NONE)
         tree_remove(model, index);

@@ -65,6 +65,5 @@ struct caching_totals {
     int64_t inactive_split; /* bytes of free blocks that share a segment with blocks in use */
 };
 struct caching_totals caching_totals(const struct caching_model *model);
-int64_t caching_round(const struct caching_settings *settings, int64_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzers/allocator/allocator_private.h"
+#include "analyzers/allocator/caching_sizes.h"
 
 #define SLACK_MOST (1ll << 20) /* what a large block keeps beyond the request */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "analyzers/allocator/caching_model.h"
+#include "analyzers/allocator/caching_sizes.h"
 
 #define MIB (1ll << 20)
 
