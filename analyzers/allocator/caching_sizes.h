@@ -7,12 +7,13 @@
 
 #include "analyzers/allocator/caching_model.h"
 
-#define CACHING_MIN_BLOCK   512
-#define CACHING_SMALL_MOST  (1ll << 20)  /* requests up to it come from small segments */
-#define CACHING_SMALL_ROOM  (2ll << 20)  /* bytes of a small segment */
-#define CACHING_LARGE_ROOM  (20ll << 20) /* bytes of a segment for middling requests */
-#define CACHING_LARGE_LEAST (10ll << 20) /* requests from here on get a segment of their own size \
-                                          */
+#define CACHING_MIN_BLOCK  512
+#define CACHING_SMALL_MOST (1ll << 20)  /* requests up to it come from small segments */
+#define CACHING_SMALL_ROOM (2ll << 20)  /* bytes of a small segment */
+#define CACHING_LARGE_ROOM (20ll << 20) /* bytes of a segment for middling requests */
+#define CACHING_LARGE_LEAST \
+    (10ll << 20) /* requests from here on get a segment of their own size \
+                  */
 #define CACHING_LARGE_ROUND (2ll << 20)
 
 /* Bytes of the block for a request. */
