@@ -36,9 +36,9 @@ void rep_section_modules(struct page *page, const struct an_result *result)
 {
     static const struct rep_column columns[] = {{"own a step", 11, own_time},
                                                 {"with parts", 11, total_time},
-                                                {"modules", 8, module_count},
-                                                {"calls a step", 12, call_count},
-                                                {"steps", 6, step_count}};
+                                                {"modules", 9, module_count},
+                                                {"calls a step", 14, call_count},
+                                                {"steps", 7, step_count}};
     const struct an_modules *modules = &result->modules;
     struct rep_table table = {.title = "Modules, forward, mean per step",
                               .name = name,
