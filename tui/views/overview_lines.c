@@ -138,8 +138,9 @@ static void op_items(struct tui_line *line, const struct tui_model *model)
         if (*name)
             name[1 + strcspn(name + 1, "<")] =
                 0; /* of a kernel template its arguments have no room here */
-        if (shown < 4 && tui_item(line, TUI_NORMAL, "%.32s%s %.0f %%", rep_or(name, "(unnamed)"),
-                                  strlen(name) > 32 ? "~" : "", pct))
+        if (pct >= 0.5 && shown < 4 &&
+            tui_item(line, TUI_NORMAL, "%.32s%s %.0f %%", rep_or(name, "(unnamed)"),
+                     strlen(name) > 32 ? "~" : "", pct))
             shown++;
         else
             rest += pct;

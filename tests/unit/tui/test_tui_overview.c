@@ -212,6 +212,30 @@ static void test_overview_middle(void **state)
     fx_close(&fx);
 }
 
+/* Operations that take next to nothing are not named, but counted with the rest. */
+static void test_overview_operations(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    struct an_op ops[64];
+    (void)state;
+    tm_training(&fx, &r, &m);
+    assert_true(r.op_count && r.op_count < 64);
+    memcpy(ops, r.ops, r.op_count * sizeof *ops);
+    ops[r.op_count] = ops[0]; /* after the work of the model, the largest first */
+    ops[r.op_count].name = "tiny";
+    ops[r.op_count++].self_ns = 1;
+    r.ops = ops;
+    char *text = seen("overview", &m, 24, 120);
+    const char *line = strstr(text, " ops ");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "matmul.forward 70 %"));
+    assert_null(strstr(line, "tiny"));
+    free(text);
+    fx_close(&fx);
+}
+
 /* A change of pace is found where it is, with what changed; noise, a slow start and slow steps are
  * none. */
 static void test_step_change(void **state)
@@ -252,7 +276,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_overview_axes),
         cmocka_unit_test(test_overview_short),  cmocka_unit_test(test_overview_low),
-        cmocka_unit_test(test_overview_middle), cmocka_unit_test(test_step_change)};
+        cmocka_unit_test(test_overview_middle), cmocka_unit_test(test_overview_operations),
+        cmocka_unit_test(test_step_change)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tui_cells_free(&sc);
     return failed;
