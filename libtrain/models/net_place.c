@@ -255,21 +255,6 @@ int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out)
     return rc;
 }
 
-void lt_net_measure(struct lt_net *net, struct lt_memory_plan *out,
-                    struct lt_parameters *parameters)
-{
-    size_t count = net->model.parameters.count, element = lt_dtype_bytes(net->mode.dtype);
-    *out = (struct lt_memory_plan){0};
-    out->tag[LT_MEMORY_PARAMETERS] =
-        (sizeof(float) + (net->mode.dtype == LT_DTYPE_FP32 ? 0 : element)) * count +
-        sizeof(float) * net->states;
-    out->tag[LT_MEMORY_GRADIENTS] = sizeof(float) * count;
-    out->tag[LT_MEMORY_ACTIVATIONS] = sizeof(float) * net->floats * (size_t)net->in_flight;
-    out->tag[LT_MEMORY_WORKSPACE] = sizeof(float) * net->scratch;
-    *parameters = net->model.parameters;
-    lt_net_destroy(net);
-}
-
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 float *lt_net_value_at(const struct lt_net *net, int id)
