@@ -99,14 +99,21 @@ static bool is_by_batches(const struct an_even *even)
            even->batch_correlation.valid && even->batch_correlation.value >= COINCIDES;
 }
 
+/* Is one stage to blame, whose work explains what it costs? A stage with the mean's work whose
+ * passes only vary, as on cores that others use, is not uneven. */
+static bool is_by_one_stage(const struct an_even *even)
+{
+    double gain = even->slow_stage.expected.value;
+    return gain > even->stages.expected.value && even->stage_excess_pct.value > gain / 2;
+}
+
 void an_findings_pipeline(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_even *even = &context->result->ranks.even;
     if (even->reason)
         return;
-    bool stages = !is_by_batches(even),
-         alone = stages && even->slow_stage.expected.value > even->stages.expected.value;
+    bool stages = !is_by_batches(even), alone = stages && is_by_one_stage(even);
     const struct an_gain_pct *gain = stages ? &even->stages : &even->batches;
     gain = alone ? &even->slow_stage : gain;
     if (gain->low.value < FINDINGS_NOISE_PCT || (stages && is_by_rank(context, even)))
