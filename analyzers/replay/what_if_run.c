@@ -2,7 +2,7 @@
  *
  * Predictions: replays a run under edits (what_if_edits.c) and compares its steps with the replay
  * as recorded. The interval is that of the steps (block bootstrap), widened by the error that the
- * replay was measured to make.
+ * replay was measured to make; that of a new run's step at least by what two runs differ.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +15,9 @@
 #include "analyzers/steps/team.h"
 
 #define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
+#define RUNS_APART \
+    0.003 /* of a step: two runs of one program differ by up to 0.2 % where nothing else runs \
+             (49_what_if prints it), which the steps of one run do not show */
 #define MOST_GOES \
     0.5 /* share of the step that is left: below it what the rest takes is bounded from below, too \
          */
@@ -251,23 +254,23 @@ static int quicken(struct an_plan *plan, double *part, double *of_sum)
 }
 
 /* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
- * own, is not in the recorded steps: it is bounded by the better repeats of its pieces. Where most
- * of the step goes they are replayed; where a loader leaves it, the rest gets that much shorter. */
+ * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
+ * much as the better ones are, and where most of the step goes, than in the better ones, too, which
+ * are replayed then: they also followed a pause. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
-    double part, of_sum;
+    double part = 1, of_sum = 1;
     int rc = quicken(plan, &part, &of_sum);
-    if (!rc && !most) {
-        outcome->low *= part;
-        outcome->new_low *= part;
-    } else if (!rc) {
+    if (!rc && most) {
         an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
         plan->busy *= of_sum; /* faster work takes less CPU time, too */
         rc = add_outcome(plan, outcome, false);
         outcome->high = kept.high; /* it is a bound from below */
         outcome->new_high = kept.new_high;
     }
+    outcome->low *= part;
+    outcome->new_low *= part;
     return rc;
 }
 
@@ -441,8 +444,9 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
            high = before * outcome->high * (1 + gain_error);
     what_if->ceiling = none;
     what_if->condition = plan->condition;
-    double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - error);
-    double step_high = before * fmax(outcome->high, outcome->new_high) * (1 + error);
+    double apart = fmax(error, RUNS_APART);
+    double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - apart);
+    double step_high = before * fmax(outcome->high, outcome->new_high) * (1 + apart);
     what_if->step_low_ms = what_if->gain.high = an_num_none("no time is left of the step");
     if (low > 0) {
         what_if->step_low_ms = an_num(none ? low : step_low);

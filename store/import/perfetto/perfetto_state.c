@@ -25,7 +25,9 @@ enum { PROCESS_PID = 1, PROCESS_NAME = 6, PROCESS_LABELS = 8 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 
 #define WRITERS_MOST 65536 /* whose names and clocks are remembered */
-#define TEXT_MOST    4096  /* bytes of a name: any number of events may have it by its number */
+/* Bytes of a name: any number of events may have it by its number. Kernels of PyTorch are called by
+ * their templates, in up to 5,000. */
+#define TEXT_MOST 16384
 
 /* ---- writers ----------------------------------------------------------------------------------- */
 

@@ -15,8 +15,8 @@
 
 #define BYTES_MOST      ((size_t)8 << 30) /* of one file, unpacked */
 #define KINDS_MOST      128
-#define OPERATIONS_MOST 4096 /* of one kind */
-#define NAME_MOST       4096 /* bytes of a text with escapes */
+#define OPERATIONS_MOST 4096  /* of one kind */
+#define NAME_MOST       16384 /* bytes of a text with escapes */
 
 struct kind {
     char name[48];
