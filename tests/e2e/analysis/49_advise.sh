@@ -103,7 +103,7 @@ done
 # ---- the command sets the affinity itself: the run has the cores that its steps may use, and two would be more than that
 if command -v taskset > /dev/null && [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ]; then
     export OMP_NUM_THREADS=2
-    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 30
+    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 300 # a run of 40 ms ends before its threads are looked at
     export OMP_NUM_THREADS=1
     "$TACHO" advise bound.tacho --what-if cores=1 --json > bound.json || fail "advise of a bound run"
     [ "$(get bound.json 'd["cores"]["usable"] == 1 and d["what_if"][0]["gain_pct"]["high"] == 0')" = True ] ||
