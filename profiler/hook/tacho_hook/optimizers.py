@@ -7,6 +7,14 @@ from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of, sample
 from .steps import steps
 
 
+def begin(handle):
+    """Opens a range of the optimizer's work. On an accelerator the host only launches it."""
+    if steps.accelerator:
+        lib.push(handle)
+    else:
+        lib.push_work(handle, PASS_OPTIMIZER)
+
+
 class Update:
     """The range of one call of Optimizer.step. Given a closure, the update begins where the closure returns: what it runs is
     forward and backward, not optimizer. LBFGS calls its closure several times."""
@@ -15,10 +23,7 @@ class Update:
         self.handle, self.open = handle, False
 
     def begin(self):
-        if steps.accelerator:
-            lib.push(self.handle)
-        else:
-            lib.push_work(self.handle, PASS_OPTIMIZER)
+        begin(self.handle)
         self.open = True
 
     def end(self):
@@ -39,7 +44,6 @@ class Update:
 
 def patch_optimizer(module):
     handles, updates = {}, []  # of classes; of the calls that run: an Update, or None where there is no closure
-    push, push_work, pop = lib.push, lib.push_work, lib.pop
 
     def handle_of(kind):
         handles[kind] = name_of("%s.step" % kind.__name__)
@@ -53,10 +57,7 @@ def patch_optimizer(module):
         del updates[8:]  # of calls that raised
         if not callable(closure):
             updates.append(None)
-            if steps.accelerator:
-                push(handle)
-            else:
-                push_work(handle, PASS_OPTIMIZER)
+            begin(handle)
             return None
         update = Update(handle)
         updates.append(update)
@@ -68,7 +69,7 @@ def patch_optimizer(module):
         if updates:
             update = updates.pop()
             if update is None:
-                pop()
+                lib.pop()
             else:
                 update.end()
         steps.updated(optimizer)
@@ -119,10 +120,7 @@ def work_around(owner, attribute, text):
 
     @functools.wraps(inner)
     def outer(*arguments, **keywords):
-        if steps.accelerator:
-            lib.push(handle)
-        else:
-            lib.push_work(handle, PASS_OPTIMIZER)
+        begin(handle)
         try:
             return inner(*arguments, **keywords)
         finally:

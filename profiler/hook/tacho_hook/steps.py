@@ -65,7 +65,6 @@ class Steps:
         self.forward = False  # a forward pass since the last backward pass
         # since the last update of any optimizer: backward passes after a forward pass, and what these were given
         self.sums = self.NOTHING.copy()
-        self.last = None  # these sums of the step that was said last
         self.said = {"micro_steps": 1}  # what the counters of these names have last
 
     def begin(self):
@@ -100,12 +99,10 @@ class Steps:
 
     def say(self):
         """Ends the sums of a step. Counters are written where they change: what they have counts for all following steps."""
-        if self.sums != self.last:
-            self.last = self.sums
-            for name, value in self.sums.items():
-                if value and value != self.said.get(name):
-                    self.said[name] = value
-                    sample(name, value)
+        for name, value in self.sums.items():
+            if value and value != self.said.get(name):
+                self.said[name] = value
+                sample(name, value)
         self.sums = self.NOTHING.copy()
 
     def updated(self, optimizer):
