@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from draws import FINAL_SEEDS
-from runs import TACHO, cache_of, engine, threads_of
+from runs import TACHO, cache_of, engine, threads_of, write_whole
 from truth import LEAST_GAIN, others_of, redrawn, truth
 
 OTHERS = "OTHER_PROGRAMS"
@@ -231,9 +231,7 @@ def kept_with(path, rows):
     version = subprocess.run([TACHO, "version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
     kept |= {row["seed"]: row | {"machine": machine(), "tacho": version} for row in rows}
     ordered = [kept[seed] for seed in sorted(kept)]
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, sort_keys=True) + "\n" for row in ordered)
-    os.replace(path + ".new", path)
+    write_whole(path, "".join(json.dumps(row, sort_keys=True) + "\n" for row in ordered))
     return ordered
 
 

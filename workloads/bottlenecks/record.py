@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from draws import draw
-from runs import CORES, IMAGES, SKIPPED_STEPS, TACHO, TRAIN, Bench, Failed, cache_of, engine, threads_of
+from runs import CORES, IMAGES, SKIPPED_STEPS, TACHO, TRAIN, Bench, Failed, cache_of, engine, threads_of, write_whole
 from truth import LEAST_GAIN, MOST_APART, TIE_SHARE, apart, equals, gains, half_width, ratios, redrawn, truth
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
@@ -58,12 +58,7 @@ def prepare(store, recipe):
 
 
 def write_json(path, value):
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(value, file)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    write_whole(path, json.dumps(value) + "\n")
 
 
 # ---- one draw ------------------------------------------------------------------------------------------------------------------

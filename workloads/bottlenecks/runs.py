@@ -39,6 +39,15 @@ class Failed(Exception):
     """A run that did not end well; the text says which and why."""
 
 
+def write_whole(path, text):
+    """Writes a file under another name and renames it: after an interruption the old one is there, whole."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
 def engine():
     """Names the program `train` by its code and constants: the folder that it was built in, which debug information has, is no other engine."""
     sections = ["--only-section=.text", "--only-section=.rodata"]

@@ -22,8 +22,8 @@ def can_run_again(recipe):
     return bool(recipe["fixes"]) and not any(name in recipe for name in ("neighbour", "limits", "cold", "log"))
 
 
-def tacho(words, folder, env, **more):
-    return subprocess.run([TACHO, *words], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **more)
+def tacho(words, folder, env):
+    return subprocess.run([TACHO, *words], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 def step_of(file, unit, folder, env):
