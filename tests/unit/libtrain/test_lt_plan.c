@@ -111,6 +111,25 @@ static struct lt_gpt2_stage stage_of(const struct shape *shape, const struct sha
     return out;
 }
 
+/* Adds to a plan what depends on no model: the optimizer's states, divided or not, the bucket of a
+ * replica (`bytes` are all of its gradients), inputs and targets of five batches, and a sample as
+ * bytes and as numbers. Returns the sum. */
+static double with_training(struct lt_memory_plan *plan, const struct lt_parameters *parameters,
+                            struct lt_shard_config shard, int divided, int copies, size_t bytes,
+                            enum lt_dtype dtype, size_t tokens, int64_t batch)
+{
+    size_t own = parameters->count;
+    if (divided && !shard.stage)
+        shard.stage = 1;
+    if (shard.stage)
+        own = lt_shard_memory(&shard, parameters, 0, copies, dtype, plan);
+    else if (copies > 1)
+        plan->tag[LT_MEMORY_WORKSPACE] += bytes < BUCKET ? bytes : BUCKET;
+    plan->tag[LT_MEMORY_OPTIMIZER] = 2 * sizeof(float) * own;
+    plan->tag[LT_MEMORY_LOADER] = 5 * 8 * tokens + 5 * (tokens + (size_t)batch);
+    return (double)lt_memory_plan_total(plan);
+}
+
 /* What workloads/run.c and workloads/gpt2.c predict for a rank. */
 static double engine_bytes(const struct shape *shape, const struct share *share, int number,
                            enum lt_dtype dtype, enum lt_recompute recompute)
@@ -138,17 +157,9 @@ static double engine_bytes(const struct shape *shape, const struct share *share,
     int divided = share->tp * share->pp * share->cp > 1, copies = share->dp * share->cp;
     struct lt_shard_config shard = {
         .stage = share->zero, .kind = LT_ALL_REDUCE_RING, .overlap = !divided};
-    if (divided && !shard.stage)
-        shard.stage = 1;
-    size_t sent = element * (plan.tag[LT_MEMORY_GRADIENTS] / 4), own = parameters.count;
-    if (shard.stage)
-        own = lt_shard_memory(&shard, &parameters, 0, copies, dtype, &plan);
-    else if (copies > 1)
-        *buffers += sent < BUCKET ? sent : BUCKET;
-    plan.tag[LT_MEMORY_OPTIMIZER] = 2 * sizeof(float) * own;
-    /* inputs and targets of five batches, and a sample as bytes and as numbers */
-    plan.tag[LT_MEMORY_LOADER] = 5 * 8 * tokens + 5 * (tokens + (size_t)shape->batch);
-    return (double)lt_memory_plan_total(&plan);
+    return with_training(&plan, &parameters, shard, divided, copies,
+                         element * (plan.tag[LT_MEMORY_GRADIENTS] / 4), dtype, tokens,
+                         shape->batch);
 }
 
 static struct plan_case case_of(const struct shape *shape, const struct share *share,
@@ -299,16 +310,8 @@ static double list_bytes(const struct list_shape *shape, const struct list_share
         *buffers += lt_pipeline_bytes(boundary, config.in_flight, 0, share->micro, (int64_t)tokens);
     struct lt_shard_config shard = {
         .stage = share->zero, .kind = LT_ALL_REDUCE_RING, .overlap = !divided, .owners = share->dp};
-    if (divided && !shard.stage)
-        shard.stage = 1;
-    size_t sent = element * parameters.count, own = parameters.count;
-    if (shard.stage)
-        own = lt_shard_memory(&shard, &parameters, 0, copies, dtype, &plan);
-    else if (copies > 1)
-        *buffers += sent < BUCKET ? sent : BUCKET;
-    plan.tag[LT_MEMORY_OPTIMIZER] = 2 * sizeof(float) * own;
-    plan.tag[LT_MEMORY_LOADER] = 5 * 8 * tokens + 5 * (tokens + (size_t)shape->batch);
-    return (double)lt_memory_plan_total(&plan);
+    return with_training(&plan, &parameters, shard, divided, copies, element * parameters.count,
+                         dtype, tokens, shape->batch);
 }
 
 static struct plan_case list_case(const struct list_shape *shape, const struct list_share *share,
