@@ -266,7 +266,7 @@ $(O)/obj/tests/targets/target_fusion.o: CFLAGS_ALL += -O3 -fno-math-errno
 $(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
 $(O)/obj/tests/targets/target_stacks.o $(O)/obj/tests/unit/collector/test_col_unwind.o: CFLAGS_ALL += -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
 $(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
-$(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o $(O)/obj/tests/targets/fake_profiler.o
+$(O)/tests/fake/libcupti.so.13: $(patsubst %,$(O)/obj/tests/targets/fake_%.o,cupti records kineto profiler)
 $(O)/tests/fake/libnvidia-ml.so.1: $(O)/obj/tests/targets/fake_nvml.o
 $(O)/tests/fake/libfake_clock.so: $(O)/obj/tests/targets/fake_clock.o
 $(FAKES):
