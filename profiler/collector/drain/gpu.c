@@ -64,7 +64,7 @@ void col_gpu_free(struct col_gpu *gpu)
     free(gpu->directory);
     free(gpu->names);
     free(gpu->read);
-    free(gpu->todo);
+    free(gpu->pending);
     free(gpu->release);
     free(gpu->stream);
     free(gpu->thread);
@@ -92,9 +92,9 @@ static int gpu_init(struct col_gpu *gpu, const struct layout *layout)
     gpu->buffers_offset = layout->buffers_offset;
     gpu->directory = calloc(gpu->buffer_cap, sizeof *gpu->directory);
     gpu->read = calloc(gpu->buffer_cap, sizeof *gpu->read);
-    gpu->todo = calloc(gpu->buffer_cap, sizeof *gpu->todo);
+    gpu->pending = calloc(gpu->buffer_cap, sizeof *gpu->pending);
     gpu->release = calloc(gpu->buffer_cap, sizeof *gpu->release);
-    if (!gpu->directory || !gpu->read || !gpu->todo || !gpu->release)
+    if (!gpu->directory || !gpu->read || !gpu->pending || !gpu->release)
         return TACHO_EBUSY;
     return col_shared_map(&gpu->file, gpu->directory_offset + directory_bytes(gpu), NULL);
 }
@@ -145,7 +145,7 @@ static bool look(struct col_drain *drain, struct col_gpu *gpu, int *rc)
     if (!gpu->lost)
         *rc = col_drain_lose(drain, "device work not read: its file was cut short");
     gpu->lost = true;
-    gpu->todo_count = gpu->todo_at = 0;
+    gpu->pending_count = gpu->pending_at = 0;
     return false;
 }
 
@@ -159,7 +159,7 @@ static uint32_t backed(const struct col_gpu *gpu)
 /* ---- rounds -------------------------------------------------------------------------------------------------------------------- */
 
 /* By sequence, the second member of an entry: the order in which CUPTI completed the buffers. */
-static int order_todo(const void *left, const void *right)
+static int order_pending(const void *left, const void *right)
 {
     const uint64_t left_sequence = *(const uint64_t *)((const char *)left + 8),
                    right_sequence = *(const uint64_t *)((const char *)right + 8);
@@ -193,7 +193,7 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
         return rc;
     col_gpu_clock_read(&gpu->clock, &gpu->head);
     read_sizes(gpu);
-    gpu->todo_count = gpu->todo_at = 0;
+    gpu->pending_count = gpu->pending_at = 0;
     for (uint32_t i = 0; i < backed(gpu); i++) {
         const struct wire_buffer *buffer = &gpu->directory[i];
         if (buffer->state != WIRE_BUFFER_DONE)
@@ -204,10 +204,10 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
             gpu->read[i] = 0;
             continue;
         }
-        gpu->todo[gpu->todo_count].buffer = i;
-        gpu->todo[gpu->todo_count++].sequence = buffer->sequence;
+        gpu->pending[gpu->pending_count].buffer = i;
+        gpu->pending[gpu->pending_count++].sequence = buffer->sequence;
     }
-    qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
+    qsort(gpu->pending, gpu->pending_count, sizeof *gpu->pending, order_pending);
     rc = col_gpu_report_state(drain, gpu);
     rc = rc ? rc : col_gpu_report_gaps(drain, gpu, STORE_ABSENT);
     return rc ? rc : col_gpu_report_waits(drain, pool, STORE_ABSENT);
@@ -282,18 +282,18 @@ static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t 
 int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
-    while (gpu && gpu->todo_at < gpu->todo_count) {
+    while (gpu && gpu->pending_at < gpu->pending_count) {
         if (drain->bytes_since_commit >= col_commit_bytes(drain)) {
             drain->unfinished = true;
             return 0;
         }
-        uint32_t i = gpu->todo[gpu->todo_at++].buffer;
+        uint32_t i = gpu->pending[gpu->pending_at++].buffer;
         int rc = read_buffer(drain, pool, i, gpu->directory[i].valid,
                              gpu->directory[i].forced ? COL_GPU_FORCED : COL_GPU_COMPLETE);
         if (rc < 0)
             return rc;
         if (rc > 0) {
-            gpu->todo_at--;
+            gpu->pending_at--;
             return 0;
         }
         gpu->release[gpu->release_count++] = i;

@@ -80,8 +80,8 @@ struct col_gpu {
     struct {
         uint32_t buffer;
         uint64_t sequence;
-    } * todo; /* of this round, by sequence */
-    uint32_t todo_count, todo_at;
+    } * pending; /* of this round, by sequence */
+    uint32_t pending_count, pending_at;
     uint32_t *release; /* decoded since the last commit */
     uint32_t release_count;
     struct col_gpu_stream *stream;
