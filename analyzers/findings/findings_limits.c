@@ -46,6 +46,23 @@ struct unstopped {
     double least, expected, most; /* all 0: not known */
 };
 
+/* The step in which the workers make its batches, ms; 0: there are none. */
+struct loader_bound {
+    double least, most;
+};
+
+/* A worker that is stopped in a batch takes longer for it, which its ranges do not tell from work.
+ * The quick batches of a run were not stopped, unless all were; the others may have held more. */
+static struct loader_bound loader_bound(const struct an_loader *loader)
+{
+    if (!loader->workers.valid || loader->workers.value <= 0 || !loader->batch_ms.valid)
+        return (struct loader_bound){0};
+    double batches = an_value_or_0(loader->batches_per_step) / (double)loader->workers.value,
+           most = loader->batch_ms.value * batches;
+    double least = loader->quick_batch_ms.valid ? loader->quick_batch_ms.value * batches : most;
+    return (struct loader_bound){fmin(least, most), most};
+}
+
 /* Compute waits for nothing but cores, so on cores of its own it takes its CPU time, divided by the
  * threads of the team that compute at once; what is no compute stays, and so does what other
  * programs take. A part of a team's CPU time is no work (team.h). The CPU time is that of all
@@ -63,18 +80,13 @@ static struct unstopped unstopped_step(struct an_context *context)
     if (!system->cpu_cores.valid || !compute->valid || !(step_ms > 0) || !team.threads)
         return (struct unstopped){0};
     double compute_ms = step_ms * compute->value / 100, rest_ms = step_ms - compute_ms,
-           alone_ms = step_ms * system->cpu_cores.value / ranks / threads, loader_ms = 0,
+           alone_ms = step_ms * system->cpu_cores.value / ranks / threads,
            for_others = 1 - an_value_or_0(system->others_lost_pct) / 100;
-    const struct an_loader *loader = &result->loader;
-    if (loader->workers.valid && loader->workers.value > 0 && loader->batch_ms.valid)
-        loader_ms = loader->batch_ms.value * an_value_or_0(loader->batches_per_step) /
-                    (double)loader->workers.value;
     const double of_cpu_time[] = {threads > 1 ? AN_TEAM_WORK_LEAST : 1,
                                   threads > 1 ? AN_TEAM_WORK_EXPECTED : 1, 1};
     double step[3];
     for (int i = 0; i < 3; i++)
-        step[i] = fmax(loader_ms, rest_ms + fmin(compute_ms, alone_ms * of_cpu_time[i] /
-                                                                 fmax(0.01, for_others)));
+        step[i] = rest_ms + fmin(compute_ms, alone_ms * of_cpu_time[i] / fmax(0.01, for_others));
     return (struct unstopped){step[0], step[1], step[2]};
 }
 
@@ -85,6 +97,12 @@ static double mean_step_error(const struct an_steps *steps)
     if (!steps->sd_ms.valid || !(steps->mean_ms.value > 0) || steps->counted < 2)
         return 0;
     return 1.645 * steps->sd_ms.value / steps->mean_ms.value / sqrt((double)steps->counted);
+}
+
+/* A gain, if the loader's workers need so long for a step; 0: nothing. */
+static double gain_beside(double gain, double step_ms, double loader_ms)
+{
+    return loader_ms > 0 ? fmin(gain, fmax(0, 100 * (step_ms / loader_ms - 1))) : gain;
 }
 
 /* The gain where the wait of the steps' thread was sampled: from its CPU time, where that says more
@@ -110,9 +128,9 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
     const struct an_value *replayed = &wider->gain.expected;
     const struct unstopped alone = unstopped_step(context);
     double step_ms = an_budget_step_ms(&context->result->budget),
-           most = an_finding_gain_of_lost(100 * system->throttled_cores.value);
+           most = an_finding_gain_of_lost(100 * system->throttled_cores.value),
+           error = mean_step_error(&context->result->steps);
     if (alone.most > 0 && 100 * (step_ms / alone.expected - 1) > expected) {
-        double error = mean_step_error(&context->result->steps);
         low = fmax(low, 100 * (step_ms * (1 - error) / alone.most - 1));
         expected = 100 * (step_ms / alone.expected - 1);
         high = 100 * (step_ms * (1 + error) / alone.least - 1);
@@ -128,8 +146,12 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
                                           "the throttled time of one CPU and of all explains",
                                           wider->edit);
     }
+    const struct loader_bound loader = loader_bound(&context->result->loader);
+    expected = gain_beside(expected, step_ms, (loader.least + loader.most) / 2);
     finding->gain = (struct an_gain){
-        .low = an_num(low), .expected = an_num(expected), .high = an_num(fmax(high, expected))};
+        .low = an_num(gain_beside(low, step_ms * (1 - error), loader.most)),
+        .expected = an_num(expected),
+        .high = an_num(fmax(gain_beside(high, step_ms * (1 + error), loader.least), expected))};
 }
 
 /* What to set, and the other way out: no more threads than the quota lets run at a time. */

@@ -93,8 +93,22 @@ struct share {
     double ns[AN_ROLE_COUNT];
 };
 
-static void close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
+/* Keeps the time of a batch by itself. 0 or TACHO_ENOMEM. */
+static int keep_batch(struct an_loader_sums *sums, const struct share *share)
 {
+    double ns = share->ns[AN_ROLE_READ] + share->ns[AN_ROLE_DECODE] + share->ns[AN_ROLE_COLLATE];
+    if (!(ns > 0))
+        return 0; /* a wait */
+    if (an_grow(&sums->batch_ns, &sums->batch_room, sums->batch_count + 1, sizeof ns))
+        return TACHO_ENOMEM;
+    sums->batch_ns[sums->batch_count++] = ns;
+    return 0;
+}
+
+/* 0 or TACHO_ENOMEM. */
+static int close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
+{
+    int rc = counts ? keep_batch(sums, share) : 0;
     if (counts) {
         for (int role = 0; role < AN_ROLE_COUNT; role++) {
             sums->count[role] += share->count[role];
@@ -105,12 +119,13 @@ static void close_batch(struct an_loader_sums *sums, struct share *share, bool c
     memset(share->count, 0, sizeof share->count);
     memset(share->ns, 0, sizeof share->ns);
     share->read_bytes = 0;
+    return rc;
 }
 
 /* Adds a stage or a wait to the batch of its thread. Time of a stage nested in another one is
- * subtracted from the outer one. */
-static void sum_slice(const struct an_context *context, struct an_loader_sums *sums, size_t i,
-                      enum an_role role, struct share *share)
+ * subtracted from the outer one. 0 or TACHO_ENOMEM. */
+static int sum_slice(const struct an_context *context, struct an_loader_sums *sums, size_t i,
+                     enum an_role role, struct share *share)
 {
     const struct an_trace *trace = context->trace;
     uint32_t parent = trace->slice.parent[i];
@@ -121,7 +136,7 @@ static void sum_slice(const struct an_context *context, struct an_loader_sums *s
          waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
     double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
     if ((role == AN_ROLE_INPUT_WAIT && around == AN_ROLE_INPUT_WAIT) || an_slice_in_phase(trace, i))
-        return;
+        return 0;
     share->makes = share->makes || (inside && makes_batches(role));
     share->count[role]++;
     share->ns[role] += ns;
@@ -136,8 +151,8 @@ static void sum_slice(const struct an_context *context, struct an_loader_sums *s
                 : (double)an_spans_within(sums->time.span, sums->time.count, trace->slice.start[i],
                                           an_slice_end(trace, i));
     share->batches += inside && role == AN_ROLE_COLLATE;
-    if (role == AN_ROLE_COLLATE || waits || !share->collates)
-        close_batch(sums, share, inside);
+    bool ends = role == AN_ROLE_COLLATE || waits || !share->collates;
+    return ends ? close_batch(sums, share, inside) : 0;
 }
 
 static bool is_python(const struct an_trace *trace, uint32_t process)
@@ -168,9 +183,9 @@ static void add_worker(struct an_context *context, struct an_loader_sums *sums, 
 }
 
 /* Adds what a thread did to the sums of its group. A thread that makes batches and runs no steps is
- * a worker. */
-static void sum_track(struct an_context *context, struct an_loader_sums *groups, size_t group_count,
-                      uint32_t track)
+ * a worker. 0 or TACHO_ENOMEM. */
+static int sum_track(struct an_context *context, struct an_loader_sums *groups, size_t group_count,
+                     uint32_t track)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *track_row = &trace->track[track];
@@ -186,13 +201,15 @@ static void sum_track(struct an_context *context, struct an_loader_sums *groups,
             continue;
         if (group == group_count &&
             (group = group_of(context, group_count, track_row->process)) == group_count)
-            return; /* of no rank */
-        sum_slice(context, &groups[group], i, role, &share);
+            return 0; /* of no rank */
+        if (sum_slice(context, &groups[group], i, role, &share))
+            return TACHO_ENOMEM;
     }
     if (share.makes && an_lane_of_track(context, track) != AN_NONE)
         groups[group].in_line = true;
     else if (share.makes)
         add_worker(context, &groups[group], track, &share);
+    return 0;
 }
 
 /* Aggregates hold the stages of steps whose slices were not stored because of a limit. They are
@@ -318,6 +335,7 @@ void an_loader_rest_absent(struct an_loader *loader, const char *reason)
                                  &loader->queue_depth_mean,
                                  &loader->batches_per_step,
                                  &loader->batch_ms,
+                                 &loader->quick_batch_ms,
                                  &loader->pipeline_samples_per_s,
                                  &loader->compute_samples_per_s,
                                  &loader->read_bytes_per_s,
@@ -360,20 +378,17 @@ static int foreign(struct an_context *context)
     return context->gpu ? an_loader_infer(context) : 0;
 }
 
-/* Sums the ranges of all threads; a run without them is read as one of another tool. */
-static int loader_run(struct an_context *context)
+/* Sums the ranges of all threads into `sums`; a run without them is read as one of another tool. */
+static int read_ranges(struct an_context *context, struct an_loader_sums *sums, size_t group_count,
+                       struct an_loader_worker *rows)
 {
     struct an_loader *loader = &context->result->loader;
-    struct an_loader_sums *sums;
-    struct an_loader_worker *rows =
-        an_arena_zero(context->arena, context->trace->track_count + 1, sizeof *rows);
-    size_t group_count;
-    int rc = rows ? make_groups(context, &sums, &group_count) : TACHO_ENOMEM;
+    int rc = 0;
+    loader->worker = rows;
+    for (uint32_t track = 0; track < context->trace->track_count && !rc; track++)
+        rc = sum_track(context, sums, group_count, track);
     if (rc)
         return rc;
-    loader->worker = rows;
-    for (uint32_t track = 0; track < context->trace->track_count; track++)
-        sum_track(context, sums, group_count, track);
     sum_aggregates(context, sums, group_count);
     if (!any_range(sums, group_count))
         return foreign(context);
@@ -386,6 +401,21 @@ static int loader_run(struct an_context *context)
     loader->wait_ms_per_step = wait_per_step(context);
     loader->queue_depth_mean = queue_depth(context);
     return an_loader_model(context, sums, group_count);
+}
+
+static int loader_run(struct an_context *context)
+{
+    struct an_loader_sums *sums;
+    struct an_loader_worker *rows =
+        an_arena_zero(context->arena, context->trace->track_count + 1, sizeof *rows);
+    size_t group_count;
+    int rc = rows ? make_groups(context, &sums, &group_count) : TACHO_ENOMEM;
+    if (rc)
+        return rc;
+    rc = read_ranges(context, sums, group_count, rows);
+    for (size_t group = 0; group < group_count; group++)
+        free(sums[group].batch_ns);
+    return rc;
 }
 
 const struct an_analyzer an_loader = {

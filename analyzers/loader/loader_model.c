@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/counters/system.h"
 #include "analyzers/loader/loader_private.h"
@@ -17,6 +18,7 @@
 #define STORAGE_RATIO 0.8  /* of the sequential rate: from here on storage is the limit */
 #define CACHED_RATIO  0.01 /* of the bytes that were asked for: less from storage is a cache */
 #define CPU_MARGIN    1.1  /* times the step: from here on sampled CPU time is a limit */
+#define BATCHES_LEAST 20   /* of which a tenth says what a quick batch takes */
 
 /* What the ranks of the run share. */
 struct machine {
@@ -247,7 +249,7 @@ static void one_rank(struct an_context *context, const struct an_loader_sums *su
     *out = (struct an_loader_rank){.rank = an_loader_rank_of(sums)};
     out->workers = stages ? an_int(sums->workers) : an_int_none(no_stages);
     out->wait_ms_per_step = out->expected_wait_ms_per_step = out->batches_per_step = out->batch_ms =
-        an_num_none(none);
+        out->quick_batch_ms = an_num_none(none);
     out->pipeline_samples_per_s = out->compute_samples_per_s = an_num_none(none);
     out->workers_needed = *wanted = an_int_none(none);
     if (!known_model(sums, &model))
@@ -262,11 +264,14 @@ static void one_rank(struct an_context *context, const struct an_loader_sums *su
     workers_needed(context, sums, &model, stages, out, wanted);
     fill_rates(sums, &model, out);
     if (!stages) {
-        out->batch_ms = out->expected_wait_ms_per_step = out->pipeline_samples_per_s =
-            an_num_none(no_stages);
+        out->batch_ms = out->quick_batch_ms = out->expected_wait_ms_per_step =
+            out->pipeline_samples_per_s = an_num_none(no_stages);
         return;
     }
     out->batch_ms = an_num(model.batch);
+    out->quick_batch_ms = an_num_if(sums->batch_count >= BATCHES_LEAST,
+                                    an_quantile_of(sums->batch_ns, sums->batch_count, 0.1) / 1e6,
+                                    "there are too few batches to tell a quick one");
     out->expected_wait_ms_per_step = an_num(expected_wait(sums, &model));
 }
 
@@ -346,6 +351,7 @@ static void fill_run(struct an_context *context, const struct an_loader_sums *su
     loader->batches_per_step =
         mean_of(rank, ranks, offsetof(struct an_loader_rank, batches_per_step));
     loader->batch_ms = mean_of(rank, ranks, offsetof(struct an_loader_rank, batch_ms));
+    loader->quick_batch_ms = mean_of(rank, ranks, offsetof(struct an_loader_rank, quick_batch_ms));
     loader->pipeline_samples_per_s =
         slowest_of(rank, ranks, offsetof(struct an_loader_rank, pipeline_samples_per_s));
     loader->compute_samples_per_s =

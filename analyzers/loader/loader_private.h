@@ -24,6 +24,8 @@ struct an_loader_sums {
     bool in_line;               /* the step's thread runs stages itself */
     bool python;                /* worker threads of a Python program: one of them runs at a time */
     double busy_ns;             /* of all workers */
+    double *batch_ns; /* of each batch its stages take, grown by loader.c, which frees it */
+    size_t batch_count, batch_room;
 };
 
 /* The rank that the sums are of, STORE_ABSENT: a run without steps. */

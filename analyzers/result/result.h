@@ -265,7 +265,7 @@ struct an_loader_worker {
 struct an_loader_rank {
     int64_t rank;
     struct an_value wait_ms_per_step, expected_wait_ms_per_step;
-    struct an_value batches_per_step, batch_ms;
+    struct an_value batches_per_step, batch_ms, quick_batch_ms;
     struct an_count workers, workers_needed;
     struct an_value pipeline_samples_per_s, compute_samples_per_s;
 };
@@ -288,6 +288,7 @@ struct an_loader {
     struct an_value queue_depth_mean;
     struct an_value batches_per_step,
         batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
+    struct an_value quick_batch_ms; /* of that what a tenth of the batches kept */
     struct an_count
         workers_needed; /* of one rank, the most of all; at most what the free cores can do */
     struct an_count workers_wanted; /* the same without that limit */

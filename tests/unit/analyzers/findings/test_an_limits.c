@@ -22,6 +22,8 @@ struct limits {
 static const char *environment; /* of the engine, whose threads a report knows; NULL: of another
                                    program */
 
+static bool has_worker; /* makes a batch in 12 ms, of 18 ms where the quota stops it */
+
 static void total(struct fixture *f, const char *name, const char *unit, double rate)
 {
     if (rate < 0)
@@ -29,6 +31,17 @@ static void total(struct fixture *f, const char *name, const char *unit, double 
     int64_t track = fx_track(f, f->process, "counter", name, unit);
     for (int64_t i = 0; i <= STEPS + 2; i++)
         fx_counter(f, track, i * 20 * MS, rate * (double)(i * 20 * MS));
+}
+
+/* A worker whose batches take 18 ms, and each fifth one 12. */
+static void work_of_loader(struct fixture *f)
+{
+    int64_t worker = fx_track(f, f->process, "thread", "loader-0", NULL);
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t at = (i + 1) * 20 * MS, end = at + (i % 5 ? 18 : 12) * MS;
+        fx_slice(f, worker, at, end - MS, "decode", fx_kind(f, "decode"));
+        fx_slice(f, worker, end - MS, end, "collate", fx_kind(f, "collate"));
+    }
 }
 
 /* Steps of 20 ms that compute, on a machine of two CPUs. */
@@ -55,6 +68,8 @@ static const struct an_result *limited_run(struct fixture *f, const struct limit
                                     .correlation = FX_NONE};
         FX(store_slice_add(f->s, &slice));
     }
+    if (has_worker)
+        work_of_loader(f);
     FX(store_run_set(f->s, "cpu.online", "2"));
     FX(store_run_set_int(f->s, "cpu.usable", 2));
     FX(store_run_set_int(f->s, "memory.bytes", (int64_t)8 << 30));
@@ -149,6 +164,28 @@ static void test_team_stops_together(void **state)
     assert_non_null(quota);
     assert_true(quota->gain.expected.value < 240);
     fx_close(f);
+}
+
+/* The same beside a worker: then its batches bind the step, and those that nothing stopped say what
+ * they take without the quota. */
+static void test_worker_stops_too(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits limits = {0.4, 0.3, 0.4, 0.7, -1, -1, "0.4"};
+    (void)state;
+    environment = "{\"OMP_NUM_THREADS\":\"2\"}";
+    has_worker = true;
+    const struct an_result *r = limited_run(f, &limits);
+    const struct an_finding *quota = found(r, "CPU_QUOTA");
+    assert_non_null(quota);
+    assert_near(r->loader.quick_batch_ms.value, 12, 1e-6);
+    assert_near(r->loader.batch_ms.value, 16.8, 0.2);
+    assert_near(quota->gain.low.value, 100 * (20 / 16.8 - 1), 2);
+    assert_near(quota->gain.expected.value, 100 * (20 / 14.4 - 1), 2);
+    assert_near(quota->gain.high.value, 100 * (20 / 12.0 - 1), 2);
+    fx_close(f);
+    environment = NULL;
+    has_worker = false;
 }
 
 /* What a quota explains alone is not lost to others, and what others explain alone is not the
@@ -249,10 +286,13 @@ static void test_pressure(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quota),      cmocka_unit_test(test_team_stops_together),
-        cmocka_unit_test(test_whose_time), cmocka_unit_test(test_ceiling),
-        cmocka_unit_test(test_no_quota),   cmocka_unit_test(test_not_visible),
-        cmocka_unit_test(test_pressure)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quota),
+                                       cmocka_unit_test(test_team_stops_together),
+                                       cmocka_unit_test(test_worker_stops_too),
+                                       cmocka_unit_test(test_whose_time),
+                                       cmocka_unit_test(test_ceiling),
+                                       cmocka_unit_test(test_no_quota),
+                                       cmocka_unit_test(test_not_visible),
+                                       cmocka_unit_test(test_pressure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
