@@ -497,6 +497,17 @@ static int make_arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t flo
     return lt_arena_create(arena, tag, &whole, 1);
 }
 
+/* Turns of a micro-batch to units, of all units together. Lists of operations turn to a unit more
+ * than twice where they make blocks again in groups. */
+static size_t turns_of(const struct lt_shard *shard)
+{
+    const struct lt_model *model = shard->config.model;
+    size_t turns = 0;
+    for (int i = 0; shard->config.stage == 3 && i < shard->units.count; i++)
+        turns += (size_t)model->ops->uses(model, i);
+    return turns;
+}
+
 /* Arrays of the shard, buffers, and what is known of each unit. */
 static int allocate(struct lt_shard *shard)
 {
@@ -506,15 +517,15 @@ static int allocate(struct lt_shard *shard)
                                                     shard->config.owner, shard->config.owners});
     if (rc)
         return rc;
-    size_t count = (size_t)units->count;
+    size_t count = (size_t)units->count, turns = turns_of(shard);
     shard->buffer_bytes = units->largest * sizeof(float);
     shard->scratch_bytes =
         lt_shard_scratch(&shard->config, shard->parameters, units, shard->group->ranks);
     shard->buffer = malloc(shard->buffer_bytes + 1);
     shard->scratch = malloc(shard->scratch_bytes + 1);
     shard->state = calloc(count, sizeof *shard->state);
-    shard->job = calloc(4 * count + 8, sizeof *shard->job);
-    shard->order = calloc(2 * count + 8, sizeof *shard->order);
+    shard->job = calloc(2 * count + turns + 8, sizeof *shard->job);
+    shard->order = calloc(turns + 1, sizeof *shard->order);
     if (!shard->buffer || !shard->scratch || !shard->state || !shard->job || !shard->order)
         return TACHO_ENOMEM;
     lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)(shard->buffer_bytes + shard->scratch_bytes));

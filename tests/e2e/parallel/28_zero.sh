@@ -70,6 +70,14 @@ mpirun -np 2 --oversubscribe "${train[@]}" "${flat[@]}" --zero 3 --eval-every 10
     wrong "evaluations of zero 3 differ from one rank's"
 [ "$(wc -l < want)" = 2 ] || wrong "no two evaluations: $(cat want)"
 
+# ---- blocks that are made again in groups: a micro-batch turns to some units three times, and a rank keeps the order of all turns
+list=("$TRAIN" llama-tiny --layers 24 --channels 32 --heads 4 --groups 2 --hidden 40 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 3 --steps 3
+    --all-reduce ordered --recompute block --recompute-every 0)
+"${list[@]}" --accumulate 2 --checkpoint one > out || wrong "groups, one rank"
+mpirun -np 2 --oversubscribe "${list[@]}" --zero 3 --checkpoint many > out 2> err || wrong "groups: $(cat err)"
+cmp one many || wrong "groups: other weights than one rank's"
+{ grep -q 'by formula' out && ! grep 'by formula' out | grep -qv 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$'; } || wrong "groups: $(cat out)"
+
 # ---- what does not go together is said
 refused() { # WORDS ARGUMENTS
     "${train[@]}" "${@:2}" > out 2> err
