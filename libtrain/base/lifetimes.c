@@ -24,8 +24,7 @@ enum order { BY_SIZE, BY_AREA, BY_LENGTH, BY_END, ORDERS };
 
 /* An order, of which so many times the array that ended last was moved to its begin: what the
  * arrays take together is decided by it, and it finds a lower place the earlier it is placed. */
-struct
-try {
+struct attempt {
     enum order order;
     int hurried;
 };
@@ -126,16 +125,17 @@ static size_t most_live(const struct lt_lifetime *arrays, int count)
 size_t lt_lifetimes_place(struct lt_lifetime *arrays, int count, int *order, size_t *live)
 {
     size_t least = (size_t)-1, most = most_live(arrays, count);
-    struct try best = {BY_SIZE, 0};
+    struct attempt best = {BY_SIZE, 0};
     for (enum order i = BY_SIZE; i < ORDERS && least > most; i++) {
         int used = sort(arrays, count, i, order);
         for (int hurried = 0; hurried < HURRIED && least > most; hurried++) {
             size_t whole = place(arrays, order, used);
             if (whole < least) {
                 least = whole;
-                best = (struct try){i, hurried};
+                best = (struct attempt){i, hurried};
             }
-            hurry_last(arrays, order, used, whole);
+            if (least > most)
+                hurry_last(arrays, order, used, whole);
         }
     }
     if (live)

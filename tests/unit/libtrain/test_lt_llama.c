@@ -426,6 +426,14 @@ static void lifetimes_do_not_overlap(void **state)
     }
 }
 
+static void no_arrays(void **state)
+{
+    size_t live = 1;
+    (void)state;
+    assert_int_equal(lt_lifetimes_place(NULL, 0, NULL, &live), 0);
+    assert_int_equal(live, 0);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, pool_free)
 
 int main(void)
@@ -440,6 +448,7 @@ int main(void)
         TEST(flops_are_closed_forms),
         TEST(memory_is_a_closed_form),
         TEST(lifetimes_do_not_overlap),
+        TEST(no_arrays),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
