@@ -15,7 +15,7 @@
 
 /* What of a path its captures share, and what is known of the files with such a path. */
 enum sharing {
-    SHARED_STEM,    /* a bit for each format that says more */
+    SHARED_STEM,    /* 1: of a file in a format that says all */
     SHARED_ASCEND,  /* the most that a file says of the capture */
     SHARED_SESSION, /* the last file, twice; plus 1: those behind have several times */
 };
@@ -132,27 +132,25 @@ static int ascend_worth(const struct imp_file *file)
     return file->format == STORE_FORMAT_ASCEND ? 5 : 0;
 }
 
-/* Bit of a format that says all that others say of its captures: a profile of JAX comes as XPlane
- * and as JSON made of it, a capture of rocprofv3 as JSON and as a database. 0: another format. */
-static int64_t more_bit(enum store_format format)
+/* Does a format say all that others say of its captures? A profile of JAX comes as XPlane and as
+ * JSON made of it, a capture of rocprofv3 as JSON and as a database. */
+static bool says_all(enum store_format format)
 {
-    return (format == STORE_FORMAT_XPLANE) | (format == STORE_FORMAT_ROCPD) << 1;
+    return format == STORE_FORMAT_XPLANE || format == STORE_FORMAT_ROCPD;
 }
 
 /* Notes what a file says of its capture. */
 static int note_capture(struct imp_map *shared, const struct imp_file *file)
 {
     size_t stem = stem_length(file->path), ascend = ascend_length(file->path);
-    int64_t bit = more_bit(file->format), worth = ascend_worth(file), *known;
+    int64_t worth = ascend_worth(file);
     int rc = 0;
     if (file->unread)
         return 0;
-    if (bit) {
-        known = shared_find(shared, SHARED_STEM, file->path, stem);
-        rc = shared_put(shared, SHARED_STEM, file->path, stem, bit | (known ? *known : 0));
-    }
+    if (says_all(file->format))
+        rc = shared_put(shared, SHARED_STEM, file->path, stem, 1);
     if (!rc && is_ascend(file)) {
-        known = shared_find(shared, SHARED_ASCEND, file->path, ascend);
+        const int64_t *known = shared_find(shared, SHARED_ASCEND, file->path, ascend);
         if (!known || *known < worth)
             rc = shared_put(shared, SHARED_ASCEND, file->path, ascend, worth);
     }
@@ -165,7 +163,7 @@ static bool has_twin(const struct imp_map *shared, const struct imp_file *file)
 {
     bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
     const int64_t *known = shared_find(shared, SHARED_STEM, file->path, stem_length(file->path));
-    if (known && *known & ~more_bit(file->format))
+    if (known && !says_all(file->format)) /* two that both say all are two captures */
         return true;
     if (!is_ascend(file) && !beside)
         return false;

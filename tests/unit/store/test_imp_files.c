@@ -10,7 +10,7 @@
 
 static const char kineto[] = "{\"traceEvents\":[]}";
 
-static void put(const struct scratch *s, const char *name, const char *text)
+static void put_bytes(const struct scratch *s, const char *name, const char *text, size_t bytes)
 {
     char path[300];
     snprintf(path, sizeof path, "%s/%s", s->folder, name);
@@ -20,8 +20,13 @@ static void put(const struct scratch *s, const char *name, const char *text)
     }
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    fputs(text, file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
     assert_int_equal(fclose(file), 0);
+}
+
+static void put(const struct scratch *s, const char *name, const char *text)
+{
+    put_bytes(s, name, text, strlen(text));
 }
 
 /* Names of what is read of the scratch folder, one behind the other; how many are left out as
@@ -95,6 +100,23 @@ static void most_of_ascend(void **state)
                                "n_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json");
 }
 
+/* Of a capture in two formats the one that says all is read. Captures of two tools that have one
+ * name are two, both in a format that says all: neither takes the other's place. */
+static void formats_of_a_capture(void **state)
+{
+    static const char profile[] = "\n\016\022\014/device:GPU:",
+                      database[] = "SQLite format 3\0 CREATE TABLE rocpd_string";
+    struct scratch *s = *state;
+    char names[1000];
+    put(s, "run.trace.json", kineto);
+    put_bytes(s, "run.xplane.pb", profile, sizeof profile - 1);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "run.xplane.pb");
+    put_bytes(s, "run.db", database, sizeof database - 1);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "run.db run.xplane.pb");
+}
+
 /* Not compared with each other: 20,000 files are 200 million pairs. */
 static void many(void **state)
 {
@@ -116,6 +138,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {TEST(newest_session), TEST(newest_of_worker),
-                                       TEST(most_of_ascend), TEST(many)};
+                                       TEST(most_of_ascend), TEST(formats_of_a_capture),
+                                       TEST(many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
