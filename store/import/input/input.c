@@ -13,10 +13,7 @@
 
 #define RAW_BYTES (256u << 10)
 
-/* Traces are text that gzip makes 10 to 50 times smaller. What unpacks to far more, and to much,
- * only keeps the reader busy. */
-#define UNPACKED_FREE  (64ll << 20)
-#define UNPACKED_TIMES 200
+#define UNPACKED_SPARE (64ll << 20)
 
 struct imp_input {
     int fd;
@@ -126,13 +123,6 @@ static void next_member(struct imp_input *input)
         input->end = true;
 }
 
-/* Does the file unpack to far more than any trace does? */
-static bool is_bomb(const struct imp_input *input)
-{
-    return input->unpacked > UNPACKED_FREE &&
-           input->unpacked / UNPACKED_TIMES > imp_input_position(input);
-}
-
 /* Decompresses up to `bytes` bytes. Damage ends the stream, after what could be read before it. */
 static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                      struct tacho_error *err)
@@ -161,10 +151,10 @@ static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, s
         int status = inflate(&input->z, Z_NO_FLUSH);
         *got += before - input->z.avail_out;
         input->unpacked += before - input->z.avail_out;
-        if (is_bomb(input))
+        if (imp_input_is_bomb(input, input->unpacked, UNPACKED_SPARE))
             return tacho_fail(err, TACHO_EFORMAT, "if it is a trace all the same: unpack it first",
                               "%s: not a trace: it unpacks to more than %d times its size",
-                              input->path, UNPACKED_TIMES);
+                              input->path, IMP_UNPACKED_TIMES);
         if (status == Z_STREAM_END)
             next_member(input);
         else if (status != Z_OK && status != Z_BUF_ERROR)
@@ -193,6 +183,11 @@ bool imp_input_damaged(const struct imp_input *input)
 bool imp_input_is_gzip(const struct imp_input *input)
 {
     return input->gzip;
+}
+
+bool imp_input_is_bomb(const struct imp_input *input, int64_t unpacked, int64_t spare)
+{
+    return unpacked > spare && unpacked / IMP_UNPACKED_TIMES > imp_input_position(input);
 }
 
 int64_t imp_input_position(const struct imp_input *input)

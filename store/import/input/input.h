@@ -33,5 +33,10 @@ bool imp_input_damaged(const struct imp_input *input);
 bool imp_input_is_gzip(const struct imp_input *input);
 /* Bytes taken from the file so far. Any thread may ask. */
 int64_t imp_input_position(const struct imp_input *input);
+/* Traces are text that compression makes 10 to 50 times smaller. Were so many bytes unpacked, more
+ * than `spare`, that they are far more times what was taken from the file so far? Then what follows
+ * would only keep the reader busy. */
+#define IMP_UNPACKED_TIMES 200
+bool imp_input_is_bomb(const struct imp_input *input, int64_t unpacked, int64_t spare);
 
 #endif

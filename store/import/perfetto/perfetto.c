@@ -14,11 +14,9 @@
 #include "store/import/perfetto/perfetto_import.h"
 #include "store/import/perfetto/perfetto_private.h"
 
-#define PACKET_MOST ((size_t)64 << 20)
-#define FIRST_ROOM  ((size_t)1 << 20)
-/* What compressed packets may hold: so many bytes, and so many times what was read of the file. */
-#define UNPACKED_FREE  ((int64_t)256 << 20)
-#define UNPACKED_TIMES 200
+#define PACKET_MOST    ((size_t)64 << 20)
+#define FIRST_ROOM     ((size_t)1 << 20)
+#define UNPACKED_SPARE ((int64_t)256 << 20) /* bytes of compressed packets */
 #define HEAD_LEAST     65536 /* bytes of a head that may end inside of the first packet */
 
 enum { TRACE_PACKET = 1 };
@@ -130,21 +128,14 @@ static struct packet packet_of(struct pb_span message)
 
 static int read_packet(struct perfetto *perfetto, struct pb_span message);
 
-/* Have the compressed packets so far held far more than any trace does? Then what is in more of
- * them would only take time. */
-static bool is_bomb(const struct perfetto *perfetto)
-{
-    return perfetto->unpacked > UNPACKED_FREE &&
-           perfetto->unpacked / UNPACKED_TIMES > imp_input_position(perfetto->in);
-}
-
 /* Reads the packets in a compressed one, which holds no others. */
 static int read_packed(struct perfetto *perfetto, struct pb_span packed)
 {
     unsigned char *data = NULL;
     size_t bytes = 0;
     struct pb_field field;
-    if (perfetto->unpacking || is_bomb(perfetto)) {
+    if (perfetto->unpacking ||
+        imp_input_is_bomb(perfetto->in, perfetto->unpacked, UNPACKED_SPARE)) {
         perfetto->damaged++;
         return 0;
     }
