@@ -179,9 +179,35 @@ const char *nsight_text(sqlite3_stmt *st, int column)
                : NULL;
 }
 
+/* Copies the ids and values of a table to a temporary one whose key the id is; of a damaged table
+ * those before the damage. Row by row, each committed by itself: SQLite undoes a statement or a
+ * transaction that meets damage. */
+static void copy_texts(struct nsight *nsight, const char *table, const char *id, const char *value,
+                       const char *copy)
+{
+    sqlite3 *db = nsight->database.db;
+    char *make = sqlite3_mprintf("CREATE TEMP TABLE %s(\"%w\" INTEGER PRIMARY KEY, \"%w\")", copy,
+                                 id, value);
+    int status = make ? sqlite3_exec(db, make, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(make);
+    sqlite3_stmt *rows =
+        nsight_select(nsight, "SELECT \"%w\", \"%w\" FROM \"%w\" WHERE typeof(\"%w\")='integer'",
+                      id, value, table, id);
+    sqlite3_stmt *put = nsight_select(nsight, "INSERT OR IGNORE INTO %s VALUES(?,?)", copy);
+    while (status == SQLITE_OK && rows && put && (status = sqlite3_step(rows)) == SQLITE_ROW) {
+        sqlite3_bind_value(put, 1, sqlite3_column_value(rows, 0));
+        sqlite3_bind_value(put, 2, sqlite3_column_value(rows, 1));
+        sqlite3_step(put);
+        status = sqlite3_reset(put);
+    }
+    nsight->lost[NSIGHT_LOSS_NAMES] += status == SQLITE_CORRUPT;
+    sqlite3_finalize(rows);
+    sqlite3_finalize(put);
+}
+
 /* Prepares the look-up of a text by its id. Ids are looked up one at a time, because an export can
  * hold millions of strings of which few are needed. Where the id is no primary key, the look-up
- * uses a temporary copy that has one; what cannot be copied because it is damaged is missing. */
+ * uses a temporary copy that has one. */
 static void prepare_texts(struct nsight *nsight, enum nsight_texts which)
 {
     static const struct {
@@ -199,13 +225,7 @@ static void prepare_texts(struct nsight *nsight, enum nsight_texts which)
                           "upper(type)='INTEGER'",
                           table, id) == STORE_ABSENT) {
         snprintf(copy, sizeof copy, "tacho_texts_%d", (int)which);
-        char *sql = sqlite3_mprintf("CREATE TEMP TABLE %s(\"%w\" INTEGER PRIMARY KEY, \"%w\");"
-                                    "INSERT OR IGNORE INTO %s SELECT \"%w\", \"%w\" FROM \"%w\" "
-                                    "WHERE typeof(\"%w\")='integer'",
-                                    copy, id, value, copy, id, value, table, id);
-        if (sql)
-            sqlite3_exec(nsight->database.db, sql, NULL, NULL, NULL);
-        sqlite3_free(sql);
+        copy_texts(nsight, table, id, value, copy);
         strcpy(table, copy);
     }
     nsight->texts[which] =

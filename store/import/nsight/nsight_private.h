@@ -35,7 +35,8 @@
     X(NVTX_TYPE, "NVTX event of a type that tacho does not know") \
     X(PAYLOAD, "NVTX payload that does not fit its schema (the range is kept)") \
     X(METRIC, "GPU metric without a name or a number") \
-    X(NAME, "name that lies in what is damaged (kept: its event has none)")
+    X(NAME, "name that lies in what is damaged (kept: its event has none)") \
+    X(NAMES, "table of names damaged: the rest of it was not read")
 
 enum nsight_loss {
 #define NSIGHT_LOSS_ENUM(name, reason) NSIGHT_LOSS_##name,

@@ -63,6 +63,11 @@ for name, least in (("half", 17000), ("ragged", 17000), ("tenth", 2500)):
     if not found < whole or len(found) < least:
         sys.exit(f"{name}: {len(found)} of {len(whole)} rows, {len(found - whole)} that are not there: {sorted(found - whole)[:3]}")
 END
+import cut/threads.sqlite cut_threads.tacho
+names=$(rows_of cut_threads.tacho "SELECT count(*) FROM track WHERE name = 'worker'")
+[ "$names" -gt 2000 ] && [ "$names" -lt 6000 ] || fail "names of threads before the cut: $names"
+rows_of cut_threads.tacho "$losses" | tr -d '"' | grep -qx 'table of names damaged: the rest of it was not read=1' ||
+    fail "names of threads that are lost: $(rows_of cut_threads.tacho "$losses")"
 refused cut/two.db 'a rocpd database that is cut off' "of its $pages pages"
 
 # ---- what is long is read once

@@ -205,6 +205,13 @@ def cut_rocpd(folder):
     put(folder, "pages", f"{pages} {pages - pages // 2}")
 
 
+def cut_nsight(folder):
+    """An export of Nsight Systems without the last pages of its names of threads, which are the end of the file."""
+    path = os.path.join(folder, "threads.sqlite")
+    nsight(path, 10, 6000, 6000)
+    os.truncate(path, os.path.getsize(path) - 8 * 4096)
+
+
 def make(folder):
     put(folder, "statistics.xplane.pb", statistics())
     put(folder, "names.xplane.pb", names())
@@ -222,6 +229,7 @@ def make(folder):
     computed(os.path.join(folder, "computed.db"))
     cut_xplanes(os.path.join(folder, "cut"))
     cut_rocpd(os.path.join(folder, "cut"))
+    cut_nsight(os.path.join(folder, "cut"))
 
 
 if __name__ == "__main__":
