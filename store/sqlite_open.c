@@ -168,16 +168,28 @@ int store_sqlite_open(const struct store_place *place, int flags, const char *op
     return status;
 }
 
+/* Does a query, if this SQLite knows what it names, find a row? */
+static bool finds(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *st = NULL;
+    sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    bool any = st && sqlite3_step(st) == SQLITE_ROW;
+    sqlite3_finalize(st);
+    return any;
+}
+
+/* Where the schema may be written (database.c of the importers) SQLite does not compare what a row
+ * of it says of itself with the table that its text makes: the tables as they are asked for. That
+ * is possible from SQLite 3.37 on. */
 bool store_sqlite_is_data(sqlite3 *db)
 {
-    static const char computed[] =
+    static const char listed[] =
+        "SELECT 1 FROM pragma_table_list l, pragma_table_xinfo(l.name) x WHERE l.schema='main' AND "
+        "l.type IN ('table','shadow') AND x.hidden IN (2,3) LIMIT 1";
+    static const char in_schema[] =
         "SELECT 1 FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type='table' AND "
         "m.sql NOT LIKE 'CREATE VIRTUAL%' AND x.hidden IN (2,3) LIMIT 1";
     static const char *kept[] = {"json_each", "json_tree", NULL}; /* no table can be made of them */
-    sqlite3_stmt *st = NULL;
     sqlite3_drop_modules(db, kept);
-    sqlite3_prepare_v2(db, computed, -1, &st, NULL);
-    bool any = st && sqlite3_step(st) == SQLITE_ROW;
-    sqlite3_finalize(st);
-    return !any;
+    return !finds(db, listed) && !finds(db, in_schema);
 }

@@ -150,7 +150,7 @@ static int name_pools(struct snapshot *snapshot)
     size_t count = 0;
     for (size_t i = 0; pools && i < snapshot->final_count; i++) {
         const struct snapshot_final *final = &snapshot->final[i];
-        if (final->segment && final->live.expandable &&
+        if (final->segment && final->live.expandable && final->address >= 0 &&
             (final->live.pool[0] || final->live.pool[1]))
             pools[count++] =
                 (struct part){final->device, final->address, final->live.bytes, (int64_t)i};

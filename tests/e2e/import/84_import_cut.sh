@@ -83,6 +83,10 @@ is "processes" "$(rows_of many.tacho "SELECT count(*), count(DISTINCT rank) FROM
 is "names of threads" "$(rows_of threads.sqlite.tacho "SELECT count(*) FROM track WHERE name = 'worker'")" 60000
 rows_of bomb.pftrace.tacho "$losses" | grep -Eq 'compressed packets that are damaged or too large=[3-5][0-9]' || fail "a bomb: $(rows_of bomb.pftrace.tacho "$losses")"
 refused computed.db 'computed columns'
+refused misnamed.db 'computed columns'
+import far.pickle far.tacho
+is "pools of parts" "$(rows_of far.tacho "SELECT count(*), sum(d.payload LIKE '%pool%') FROM slice s JOIN detail d ON d.id = s.detail
+    WHERE d.schema = 'torch.segment' AND s.correlation > 0")" 1,0
 python3 "$here/hostile.py" run whole.tacho || fail "no computed columns"
 (ulimit -t 10 && exec "$TACHO" report whole.tacho) > out 2> err
 [ $? = 3 ] || fail "a run that is computed: not exit status 3: $(cat out err)"

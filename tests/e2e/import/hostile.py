@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that say once what is long, and name it again and again; and files that were cut off.
 usage: hostile.py make FOLDER"""
-import os, sqlite3, sys, zlib
+import os, pickle, sqlite3, sys, zlib
 
 from formats import Plane, field
 from profiles import packet
@@ -126,6 +126,30 @@ def computed(path):
     db.commit()
 
 
+def misnamed(path):
+    """The same, whose schema says another name of the table than its text, which SQLite overlooks where the end of the file is missing."""
+    computed(path)
+    db = sqlite3.connect(path)
+    db.executescript("""
+        CREATE TABLE filler(data);
+        INSERT INTO filler VALUES (zeroblob(200000));
+        PRAGMA writable_schema=ON;
+        UPDATE sqlite_master SET name='other', tbl_name='other' WHERE name='rocpd_string';""")
+    db.commit()
+    db.close()
+    os.truncate(path, os.path.getsize(path) - 4 * 4096)
+
+
+def far():
+    """A memory snapshot: a part of an expandable segment at 2^62, and a segment of a private pool at -2^62, 2^63 before it."""
+    at, time = 1 << 62, 1_700_000_000_000_000
+    part = {"action": "segment_map", "addr": at + (1 << 20), "size": 2 << 20, "stream": 0, "time_us": time, "frames": []}
+    block = {"action": "alloc", "addr": at + (1 << 20), "size": 1 << 20, "stream": 0, "time_us": time + 10, "frames": []}
+    segment = {"device": 0, "address": -at, "total_size": 8 << 20, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": 0,
+               "is_expandable": True, "segment_type": "large", "segment_pool_id": (1, 0), "frames": [], "blocks": []}
+    return pickle.dumps({"segments": [segment], "device_traces": [[part, block]], "external_annotations": [], "allocator_settings": {}})
+
+
 def computed_run(path):
     """Makes the strings of a run those that are computed when they are read."""
     db = sqlite3.connect(path)
@@ -227,6 +251,8 @@ def make(folder):
     nsight(os.path.join(folder, "long.sqlite"), 8 << 20, 20_000, 1)
     nsight(os.path.join(folder, "threads.sqlite"), 10, 60_000, 60_000)
     computed(os.path.join(folder, "computed.db"))
+    misnamed(os.path.join(folder, "misnamed.db"))
+    put(folder, "far.pickle", far())
     cut_xplanes(os.path.join(folder, "cut"))
     cut_rocpd(os.path.join(folder, "cut"))
     cut_nsight(os.path.join(folder, "cut"))
