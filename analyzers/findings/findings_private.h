@@ -185,11 +185,9 @@ void an_finding_lines(struct an_context *context, struct an_finding *finding);
 void an_finding_fetch_lines(struct an_context *context, struct an_finding *finding);
 /* Adds the lines of the program in which the threads of the steps were most often. */
 void an_finding_own_lines(struct an_context *context, struct an_finding *finding);
-int an_findings_ddp(struct an_findings_list *findings);   /* reductions that are not needed */
-int an_findings_fsdp(struct an_findings_list *findings);  /* parameters that are gathered */
-int an_findings_waits(struct an_findings_list *findings); /* values read from a device */
-/* Is a range such a wait, by its name from the hook? */
-bool an_finding_is_wait(const struct an_context *context, size_t slice);
+int an_findings_ddp(struct an_findings_list *findings);      /* reductions that are not needed */
+int an_findings_fsdp(struct an_findings_list *findings);     /* parameters that are gathered */
+int an_findings_waits(struct an_findings_list *findings);    /* values read from a device */
 void an_findings_compile(struct an_findings_list *findings); /* again and again, in pieces */
 void an_findings_run(struct an_findings_list *findings); /* evaluations, checkpoints, start-up */
 void an_findings_jitter(struct an_findings_list *findings);

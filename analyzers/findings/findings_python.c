@@ -13,6 +13,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/budget/budget.h"
+#include "analyzers/device/value_wait.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
@@ -111,7 +112,7 @@ static void add_range(void *ctx, size_t slice, int64_t own)
     uint32_t name = trace->slice.name[slice];
     if (!is_collection(sums, slice)) {
         if (name != AN_NONE && !is_training(an_trace_name(trace, name)) &&
-            !an_finding_is_wait(sums->context, slice)) /* has a finding itself */
+            !an_slice_value_wait(trace, slice, NULL)) /* has a finding itself */
             sums->by_name[name] += own;
         return;
     }

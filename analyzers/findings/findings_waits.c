@@ -11,29 +11,12 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/device/api.h"
+#include "analyzers/device/value_wait.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/work/frames.h"
 
 #define PLACES_MOST 32
 #define NAMED       3
-
-/* How the hook names a wait: a word, and "file:line". */
-static const struct word {
-    const char *word, *text;
-} words[] = {{"item", ".item()"},
-             {"tolist", ".tolist()"},
-             {"cpu", ".cpu()"},
-             {"numpy", ".numpy()"},
-             {"nonzero", ".nonzero()"},
-             {"to cpu", ".to(\"cpu\")"},
-             {"float", "float()"},
-             {"int", "int()"},
-             {"bool", "a condition"},
-             {"index", "an index"},
-             {"print", "print()"},
-             {"array", "numpy.asarray()"},
-             {"device_get", "jax.device_get()"},
-             {"block_until_ready", "block_until_ready()"}};
 
 /* Where values are read: what is called, and the line. */
 struct place {
@@ -43,7 +26,7 @@ struct place {
 
 struct wait {
     int64_t start, end;
-    const char *what, *line;
+    struct an_value_wait of;
 };
 
 struct waits {
@@ -53,41 +36,6 @@ struct waits {
     size_t places;
     int64_t count, wait_ns;
 };
-
-/* The word that a name of the hook begins with, NULL: it is no wait. *line: what follows. */
-static const struct word *word_of(const char *name, const char **line)
-{
-    const char *colon = strrchr(name, ':');
-    if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
-        return NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t length = strlen(words[i].word);
-        *line = name + length + 1;
-        if (!strncmp(name, words[i].word, length) && name[length] == ' ' && *line < colon)
-            return &words[i];
-    }
-    return NULL;
-}
-
-/* A wait that the hook has named: not the work of JAX on the CPU, whose threads compute. */
-static bool of_hook(const struct an_context *context, size_t i, struct wait *wait)
-{
-    const struct an_trace *trace = context->trace;
-    const char *domain = an_slice_category(trace, i), *line = "";
-    if ((strcmp(domain, "torch") != 0 && strcmp(domain, "jax") != 0) ||
-        an_slice_role(trace, i) != AN_ROLE_NONE)
-        return false;
-    const struct word *word = word_of(an_trace_name(trace, trace->slice.name[i]), &line);
-    if (word)
-        *wait = (struct wait){.what = word->text, .line = line};
-    return word != NULL;
-}
-
-bool an_finding_is_wait(const struct an_context *context, size_t slice)
-{
-    struct wait wait;
-    return of_hook(context, slice, &wait);
-}
 
 /* The direction of the last copy that the thread began in [from, slice), as the device's row says
  * it: "DtoH"; "": it began none, or that is not in the file. */
@@ -128,23 +76,23 @@ static bool of_operator(const struct an_context *context, size_t i, struct wait 
     if (an_slice_api(trace, i).kind != AN_API_SYNC ||
         !an_category_is_call(an_slice_category(trace, i)))
         return false;
-    *wait = (struct wait){.line = ""};
+    *wait = (struct wait){.of.line = ""};
     uint32_t around = trace->slice.parent[i], outermost = AN_NONE;
     for (int depth = 0; around != AN_NONE && depth < AN_DEPTH_MAX; depth++) {
         const char *name = an_trace_name(trace, trace->slice.name[around]);
         bool open = an_slice_open_at(trace, around, i);
         if (open && !strncmp(name, "aten::", 6)) {
-            wait->what = name;
+            wait->of.what = name;
             outermost = around;
-        } else if (open && !*wait->line && an_frame_is_user(name)) {
-            wait->line = name;
+        } else if (open && !*wait->of.line && an_frame_is_user(name)) {
+            wait->of.line = name;
         }
         around = trace->slice.parent[around];
     }
     if (outermost == AN_NONE)
         return false;
     const char *direction = copied(context, outermost, i);
-    return *direction ? !strcmp(direction, "DtoH") : reads_value(wait->what);
+    return *direction ? !strcmp(direction, "DtoH") : reads_value(wait->of.what);
 }
 
 /* Is it a wait that ended? `until`: the end of the one before, which may hold it. */
@@ -152,7 +100,7 @@ static bool is_wait(const struct an_context *context, size_t i, int64_t until, s
 {
     const struct an_trace *trace = context->trace;
     if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < until ||
-        (!of_hook(context, i, wait) && !of_operator(context, i, wait)) ||
+        (!an_slice_value_wait(trace, i, &wait->of) && !of_operator(context, i, wait)) ||
         an_slice_in_phase(trace, i))
         return false;
     wait->start = trace->slice.start[i];
@@ -189,16 +137,16 @@ static void add(struct waits *waits, const struct wait *wait, int64_t idle)
 {
     size_t at = 0;
     int64_t ns = an_time_sub(wait->end, wait->start);
-    while (at < waits->places && (strcmp(waits->place[at].what, wait->what) != 0 ||
-                                  strcmp(waits->place[at].line, wait->line) != 0))
+    while (at < waits->places && (strcmp(waits->place[at].what, wait->of.what) != 0 ||
+                                  strcmp(waits->place[at].line, wait->of.line) != 0))
         at++;
     waits->count++;
     waits->wait_ns = an_time_add(waits->wait_ns, ns);
     if (at == PLACES_MOST)
         return;
     struct place *place = &waits->place[at];
-    place->what = wait->what;
-    place->line = wait->line;
+    place->what = wait->of.what;
+    place->line = wait->of.line;
     place->count++;
     place->wait_ns = an_time_add(place->wait_ns, ns);
     place->idle_ns = an_time_add(place->idle_ns, idle);

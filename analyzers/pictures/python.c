@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzers/budget/budget.h"
+#include "analyzers/device/value_wait.h"
 #include "analyzers/pictures/python.h"
 
 #define LOOKS_LEAST 10 /* at one line of one thread */
@@ -48,9 +49,11 @@ static bool has_finding(const struct an_trace *trace, const struct an_track *tra
     uint32_t at = after > track->slice_first ? (uint32_t)(after - 1) : AN_NONE;
     for (int depth = 0; at != AN_NONE && depth < AN_DEPTH_MAX; depth++) {
         const char *text = an_trace_name(trace, trace->slice.name[at]);
-        for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-            if (!strncmp(text, name[i], strlen(name[i])) && an_slice_end(trace, at) > time)
-                return true;
+        bool found = an_slice_value_wait(trace, at, NULL);
+        for (size_t i = 0; i < sizeof name / sizeof *name && !found; i++)
+            found = !strncmp(text, name[i], strlen(name[i]));
+        if (found && an_slice_end(trace, at) > time)
+            return true;
         at = trace->slice.parent[at];
     }
     return false;

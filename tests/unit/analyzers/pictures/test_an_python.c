@@ -3,7 +3,7 @@
  * What Python was doing: looks counted by hand, joined to the steps and to the classes of their
  * budget; the finding that comes of it; files without looks.
  */
-#include "tests/unit/an_fixture.h"
+#include "tests/unit/an_gpu.h"
 
 #define MS 1000000ll
 
@@ -139,33 +139,48 @@ static void test_lines_of_steps(void **state)
     fx_close(f);
 }
 
-/* A collection of garbage in the program's line has a finding of its own: the line has the rest. */
+/* Time of the program's line in a range that has a finding of its own, a collection of garbage or a
+ * wait for a value of a device: the line has the rest. 30 steps of 10 ms, 3 ms of them in the
+ * range. */
 static void test_time_of_another_finding(void **state)
 {
+    static const struct {
+        const char *category, *name, *finding;
+    } range[] = {{"test", "gc.collect 2", "GARBAGE"},
+                 {"torch", "item train.py:20", "SYNC_ITEM"},
+                 {"jax", "device_get train.py:20", "SYNC_ITEM"}};
     static struct looks looks;
     struct fixture *f = &looks.fx;
     (void)state;
-    open_looks(&looks);
-    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
-    for (int i = 0; i < 30; i++) {
-        int64_t start = 10 * MS * i;
-        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
-        fx_slice(f, f->thread, start, start + 3 * MS, "gc.collect 2", fx_kind(f, "host"));
-        fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
-        for (int k = 0; k < 4; k++) /* three in the collection, one after it */
-            look(&looks, 0, start + k * MS + MS / 2, looks.load);
-    }
-    const struct an_result *result = fx_analyze(f);
-    const struct an_python_line *load = line_of(&result->python, "load");
-    assert_int_equal(load->host, load->own);
-    assert_int_equal(4 * load->plain, load->own);
-    for (size_t i = 0; i < result->finding_count; i++)
-        if (!strcmp(result->findings[i].id, "PYTHON_HOST")) {
-            assert_non_null(strstr(result->findings[i].claim, "25.0 % of the step"));
-            assert_true(result->findings[i].gain.ceiling); /* a tenth of the step, by the looks */
+    for (size_t k = 0; k < sizeof range / sizeof *range; k++) {
+        open_looks(&looks);
+        int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000),
+                detail = strcmp(range[k].category, "test") != 0 ? FX_NONE : fx_kind(f, "host");
+        for (int i = 0; i < 30; i++) {
+            int64_t start = 10 * MS * i;
+            fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+            gpu_row_ns(f, f->thread, start, start + 3 * MS, range[k].name, range[k].category,
+                       detail, FX_NONE);
+            fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+            for (int j = 0; j < 4; j++) /* three in the range, one after it */
+                look(&looks, 0, start + j * MS + MS / 2, looks.load);
         }
-    assert_string_equal(result->findings[0].id, "GARBAGE");
-    fx_close(f);
+        const struct an_result *result = fx_analyze(f);
+        const struct an_python_line *load = line_of(&result->python, "load");
+        assert_int_equal(load->host, load->own);
+        assert_int_equal(4 * load->plain, load->own);
+        bool found = false;
+        for (size_t i = 0; i < result->finding_count; i++) {
+            found = found || !strcmp(result->findings[i].id, range[k].finding);
+            if (!strcmp(result->findings[i].id, "PYTHON_HOST")) {
+                assert_non_null(strstr(result->findings[i].claim, "25.0 % of the step"));
+                /* a tenth of the step, by the looks */
+                assert_true(result->findings[i].gain.ceiling);
+            }
+        }
+        assert_true(found);
+        fx_close(f);
+    }
 }
 
 /* A forward pass whose modules have no ranges is the model's time, not that of the line that calls
