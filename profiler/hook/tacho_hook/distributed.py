@@ -18,25 +18,29 @@ TIMED, TIMED_AGAIN = 12, 100  # passes that DistributedDataParallel measures, ro
 
 
 def patch_autograd(module):
-    inner = module.backward
+    inner, handle = module.backward, name_of("backward")
+    push, push_work, push_cost, pop = lib.push, lib.push_work, lib.push_cost, lib.pop
 
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
-        handle = name_of("backward")
-        cost = None if steps.accelerator else counts.backward()
+        wait = None
         if steps.accelerator:
-            lib.push(handle)
-        elif cost:
-            lib.push_cost(handle, cost)
+            push(handle)
         else:
-            lib.push_work(handle, PASS_BACKWARD)
-        wait = None if steps.accelerator else _GradientWait.of(module, arguments)
+            cost = counts.backward()
+            if cost:
+                push_cost(handle, cost)
+            else:
+                push_work(handle, PASS_BACKWARD)
+            groups = _GradientWait.groups
+            if groups or groups is None:
+                wait = _GradientWait.of(module, arguments)
         try:
             return inner(*arguments, **keywords)
         finally:
             if wait is not None:
                 wait.end()
-            lib.pop()
+            pop()
             steps.backward()
             if counts.open:
                 counts.backward_done()
@@ -53,6 +57,7 @@ class _GradientWait:
     passes = {}  # of each process group: how many backward passes have reduced gradients
     reduced = weakref.WeakKeyDictionary()  # of each DistributedDataParallel: the step in which it reduced its gradients last
     replica = None  # the DistributedDataParallel whose next backward pass will
+    groups = None  # PyTorch's own table of process groups: while it is empty nothing is reduced; None: this version shows none
 
     def __init__(self, engine):
         self.engine, self.thread, self.open = engine, threading.get_ident(), False
@@ -195,6 +200,8 @@ COLLECTIVES = {
 
 def patch_distributed(module):
     sequences, local = {}, threading.local()
+    groups = getattr(module, "_pg_map", None)
+    _GradientWait.groups = groups if isinstance(groups, dict) else None
 
     def describe(function, signature, arguments, keywords):
         """What push_comm takes; None: the call does not block, or an accelerator does it."""

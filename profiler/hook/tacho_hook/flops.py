@@ -106,8 +106,9 @@ def _mode(count):
 
 def _shapes(value):
     """Of the tensors of an argument: what the FLOPs of a pass depend on."""
-    if hasattr(value, "shape"):
-        return tuple(value.shape), value.dtype
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return shape, value.dtype
     if isinstance(value, dict):
         return tuple((key, _shapes(item)) for key, item in value.items())
     if isinstance(value, (tuple, list)):
@@ -117,34 +118,46 @@ def _shapes(value):
 
 def keywords_of_call(depth):
     """Those of the call of the module, `depth` frames up, whose hook calls this: PyTorch hands them to no global hook."""
-    frame = sys._getframe(depth)
-    return frame.f_locals.get("kwargs", frame.f_locals.get("keywords", {}))
+    values = sys._getframe(depth).f_locals
+    return values["kwargs"] if "kwargs" in values else values.get("keywords", {})
+
+
+class Pass:
+    """A forward pass of a module with input of some shapes. It stands for both in keys, because its hash is that of an object: cheap."""
+
+    __slots__ = ("cost", "batch")  # of lib.cost, None: it has none; samples and tokens, None: not looked at yet
+
+    def __init__(self):
+        self.cost = self.batch = None
 
 
 class Counts:
     def __init__(self):
         self.off = self.failed = False
-        self.known = {}  # (weak reference to the module, shapes) -> cost of its forward pass, of lib.cost
-        self.of_backward = {}  # keys of the forward passes since the last backward -> cost
+        self.known = {}  # (weak reference to the module, shapes) -> Pass
+        self.of_backward = {}  # passes since the last backward -> cost
         self.pending = ()
         self.open = None  # the mode, while it counts
         self.thread = None  # the one that it counts on
         self.sums = None
         self.operators = 0  # of the pass that is counted
+        self.counted = None  # that pass, of a forward one
         self.others = set()  # operators without a formula that ran in a pass that was counted
         self.listed = set()  # their names that are recorded
 
     def _begin(self, key, is_backward):
+        """Counts the pass that begins. False: it cannot be, or no more are."""
         if self.off or self.open is not None or len(self.known) + len(self.of_backward) >= 2 * LIMIT:
-            return
+            return False
         mode = _mode(self._add)
         if mode is None:
             self.off = True
-            return
+            return False
         self.failed, self.sums, self.key, self.operators = False, [0, 0, 0, {}], key, 0
         self.is_backward = is_backward
         mode.__enter__()
         self.open, self.thread = mode, threading.get_ident()
+        return True
 
     def _add(self, function, arguments, result):
         self.operators += 1
@@ -161,18 +174,19 @@ class Counts:
         dtype = str(arguments[0].dtype)
         sums[3][dtype] = sums[3].get(dtype, 0) + flops
 
-    def _end(self, which, costs):
+    def _end(self, which):
+        """Of the pass that was counted: its cost, None where it has none."""
         mode, self.open = self.open, None
         mode.__exit__(None, None, None)
         flops, model, palm, dtypes = self.sums
         dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
-        costs[self.key] = cost
         self._list_others()
         sample("host.operators_backward" if which == PASS_BACKWARD else "host.operators_forward", self.operators)
         if cost:  # the range of the pass that was counted began without its cost: another one without length carries it
             lib.push_cost(name_of("FLOPs counted"), cost)
             lib.pop()
+        return cost
 
     def _list_others(self):
         """Names operators that no convention counts, each once, as ranges without length. What only looks at a tensor in another way,
@@ -187,40 +201,41 @@ class Counts:
         self.others.clear()
 
     def forward(self, module, arguments):
-        """The cost of this pass, or None; then it may be counted."""
+        """What is known of this pass, or None. If it is the first one of its kind, it may be counted."""
         if self.off or not steps.index or self.open is not None:
             return None
         try:
             keywords = keywords_of_call(3)
-            key = (weakref.ref(module), _shapes(arguments), _shapes(keywords) if keywords else ())
-            cost = self.known.get(key, False)
+            key = (weakref.ref(module), tuple(map(_shapes, arguments)), _shapes(keywords) if keywords else ())
+            known = self.known.get(key)
         except Exception:  # arguments that have no hash
             return None
-        self.pending += (key,)
-        if len(self.pending) > 64:  # passes without a backward
+        if known is None and self._begin(key, False):
+            known = self.counted = Pass()
+        if len(self.pending) >= 64:  # passes without a backward
             self.pending = ()
-        if cost is False:
-            self._begin(key, False)
-            return None
-        return cost
+        self.pending += (known or key,)
+        return known
 
     def forward_done(self):
         if not self.is_backward and self.thread == threading.get_ident():
-            self._end(PASS_FORWARD, self.known)
+            self.counted.cost = self._end(PASS_FORWARD)
+            self.known[self.key] = self.counted
 
     def backward(self):
-        key, self.pending = self.pending, ()
-        if self.off or not key:
+        """The cost of this pass, or None; then it may be counted."""
+        passes, self.pending = self.pending, ()
+        if self.off or not passes:
             return None
-        cost = self.of_backward.get(key, False)
-        if cost is False:
-            self._begin(key, True)
-            return None
-        return cost
+        cost = self.of_backward.get(passes, False)
+        if cost is not False:
+            return cost
+        self._begin(passes, True)
+        return None
 
     def backward_done(self):
         if self.is_backward and self.thread == threading.get_ident():
-            self._end(PASS_BACKWARD, self.of_backward)
+            self.of_backward[self.key] = self._end(PASS_BACKWARD)
 
 
 counts = Counts()

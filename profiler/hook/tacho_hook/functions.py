@@ -71,15 +71,16 @@ def patch_record_function(module):
     @functools.wraps(enter)
     def begin(self):
         result = enter(self)
-        if not modules.compiling() and not str(self.name).startswith(OF_PYTORCH):
+        if not str(self.name).startswith(OF_PYTORCH) and not modules.compiling():
             lib.push(name_of(str(self.name)))
             self._tacho_thread = threading.get_ident()
         return result
 
     @functools.wraps(leave)
-    def end(self, *arguments):
-        if self.__dict__.pop("_tacho_thread", None) == threading.get_ident():
+    def end(self, exc_type, exc_value, traceback):
+        thread = self.__dict__.pop("_tacho_thread", None)
+        if thread is not None and thread == threading.get_ident():
             lib.pop()
-        return leave(self, *arguments)
+        return leave(self, exc_type, exc_value, traceback)
 
     kind.__enter__, kind.__exit__ = begin, end

@@ -16,12 +16,12 @@ def patch_loader(module):
     inner, push_role, pop = kind.__next__, lib.push_role, lib.pop
 
     @functools.wraps(inner)
-    def outer(iterator, *arguments):
+    def outer(iterator):
         if not steps.open:
             steps.begin()
         push_role(handle, ROLE_EVALUATION if modules.evaluating() else ROLE_INPUT_WAIT)
         try:
-            return inner(iterator, *arguments)
+            return inner(iterator)
         finally:
             pop()
             queue = iterator.__dict__.get("_data_queue")

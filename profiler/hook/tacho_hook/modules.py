@@ -22,13 +22,14 @@ def batch_of(arguments):
     """Samples and tokens that the outermost module is given: rows of its first tensor, and its elements where it is a table of whole
     numbers. 0: not known."""
     try:
-        values = arguments or keywords_of_call(3).values()
-        for value in values:
-            if isinstance(value, dict):
-                value = next(iter(value.values()), None)
-            if isinstance(value, (list, tuple)) and value and hasattr(value[0], "shape"):
-                return len(value), 0  # pictures of different sizes
+        for value in arguments or keywords_of_call(3).values():
             shape = getattr(value, "shape", None)
+            if shape is None:
+                if isinstance(value, dict):
+                    value = next(iter(value.values()), None)
+                if isinstance(value, (list, tuple)) and value and hasattr(value[0], "shape"):
+                    return len(value), 0  # pictures of different sizes
+                shape = getattr(value, "shape", None)
             if shape:
                 is_table = len(shape) == 2 and not (value.is_floating_point() or value.is_complex())
                 return shape[0], shape[0] * shape[1] if is_table else 0
@@ -51,7 +52,7 @@ class Modules:
         self.calls = [0] * (self.DEEPEST + 1)  # by depth, since the last look
         self.looked = 0.0  # when that was
         self.counter = 0
-        self.compiling = lambda: False
+        self.compiling = bool  # what says whether PyTorch traces what it calls: nothing does before patch_compiler
         self.compiled = False  # something is: code that was compiled with the hooks in place is not to find them gone
         self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
         self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
@@ -74,7 +75,7 @@ class Modules:
     def install(self, patched, grad_enabled):
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
         local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
-        thread, push_cost, forward_cost = threading.get_ident, lib.push_cost, counts.forward
+        thread, push_cost, known_pass, exc_info = threading.get_ident, lib.push_cost, counts.forward, sys.exc_info
 
         def before(module, arguments):
             if self.compiling():
@@ -97,14 +98,19 @@ class Modules:
                 if module.training:
                     if self.root_id != id(module):
                         self.root_id, self.root = id(module), weakref.ref(module)
-                    if not steps.forward:
-                        steps.fed(*batch_of(arguments))
                     if not steps.open:
                         steps.begin()
                 else:
                     role = not grad_enabled()
-                if not role and not steps.accelerator:
-                    cost = forward_cost(module, arguments)
+                known = None if role or steps.accelerator else known_pass(module, arguments)
+                if known is not None:
+                    cost = known.cost
+                if module.training and not steps.forward:
+                    if known is None:
+                        steps.fed(*batch_of(arguments))
+                    else:
+                        known.batch = known.batch or batch_of(arguments)
+                        steps.fed(*known.batch)
             if role:
                 push_role(handle, ROLE_EVALUATION)
             elif steps.accelerator:
@@ -132,7 +138,14 @@ class Modules:
         def reopen(module, arguments, result):
             if self.closed is not module:
                 return
-            self.open()
+            self.closed = None
+            for table, key, value in self.hooks:
+                table[key] = value
+            if exc_info()[0] is None:
+                own = module.__dict__
+                del own["_forward_hooks"][self.key], own["_forward_hooks_always_called"][self.key]
+            else:  # PyTorch may be walking through the table
+                self.stale.append(module)
             stack = local.stack
             stack.pop()
             pop()
@@ -203,16 +216,6 @@ class Modules:
         for table, key, _ in self.hooks:
             del table[key]
 
-    def open(self):
-        module, self.closed = self.closed, None
-        for table, key, value in self.hooks:
-            table[key] = value
-        if sys.exc_info()[0] is None:
-            own = module.__dict__
-            del own["_forward_hooks"][self.key], own["_forward_hooks_always_called"][self.key]
-        else:  # PyTorch may be walking through the table
-            self.stale.append(module)
-
     def unhook(self, module):
         module.__dict__["_forward_hooks"].pop(self.key, None)
         module.__dict__["_forward_hooks_always_called"].pop(self.key, None)
@@ -221,7 +224,9 @@ class Modules:
         self.local.__dict__.clear()
         self.inside.clear()
         if self.closed is not None:
-            self.open()
+            self.put_back()
+            self.stale.append(self.closed)
+            self.closed = None
 
     def measure(self):
         """The cost of a range here: the less of two measurements, because on a shared machine a core is slower for a while at times."""
@@ -324,5 +329,10 @@ def patch_module(module):
     modules.install(module, sys.modules["torch"].is_grad_enabled)
 
 
+COMPILERS = ("torch._dynamo", "torch._export.utils")  # that trace what a program calls, once they are imported
+
+
 def patch_compiler(module):
-    modules.compiling = module.is_compiling
+    compiler = sys.modules.get("torch.compiler")
+    if hasattr(compiler, "is_compiling") and any(name in sys.modules for name in COMPILERS):
+        modules.compiling = compiler.is_compiling

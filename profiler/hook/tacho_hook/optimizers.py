@@ -53,9 +53,10 @@ def patch_optimizer(module):
         if not steps.open:
             steps.begin()
         handle = handles.get(type(optimizer)) or handle_of(type(optimizer))
+        if len(updates) > 8:  # of calls that raised
+            del updates[8:]
         closure = (keywords and keywords.get("closure")) or (arguments[1] if len(arguments) > 1 else None)
-        del updates[8:]  # of calls that raised
-        if not callable(closure):
+        if closure is None or not callable(closure):
             updates.append(None)
             begin(handle)
             return None

@@ -132,8 +132,15 @@ def patch_profiler(module):
     announced("__exit__", False, True)
 
 
+collections = {}  # generation -> handle of its name
+
+
 def collection(phase, info):
-    if phase == "start":
-        lib.push_role(name_of("gc.collect %d" % info.get("generation", 0)), ROLE_HOST)
-    else:
+    if phase != "start":
         lib.pop()
+        return
+    generation = info["generation"]
+    handle = collections.get(generation)
+    if handle is None:
+        handle = collections[generation] = name_of("gc.collect %d" % generation)
+    lib.push_role(handle, ROLE_HOST)

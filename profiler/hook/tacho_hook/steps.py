@@ -2,8 +2,8 @@
 """Steps: from one update of the optimizer that updated first to its next one."""
 
 import sys
-import threading
 import weakref
+from threading import get_ident
 
 from .library import lib, name_of, sample
 
@@ -46,9 +46,10 @@ accelerator = Accelerator()
 
 
 class Steps:
-    """The steps of this process. `open`: a step's range is open on the thread `thread`."""
+    """The steps of this process. `open`: a step's range is open on the thread `thread`. What runs in every step is written for few
+    calls and few look-ups: between two steps the caches forget it, and each of them is slow then."""
 
-    NOTHING = {"micro_steps": 0, "step.samples": 0, "step.tokens": 0}
+    COUNTERS = ("micro_steps", "step.samples", "step.tokens")
 
     def __init__(self):
         self._by_hand = lambda: self  # in place of a reference to an optimizer
@@ -63,60 +64,54 @@ class Steps:
         self.anchor = None  # the optimizer whose updates are the steps
         self.accelerator = False
         self.forward = False  # a forward pass since the last backward pass
-        # since the last update of any optimizer: backward passes after a forward pass, and what these were given
-        self.sums = self.NOTHING.copy()
-        self.said = {"micro_steps": 1}  # what the counters of these names have last
+        # in the order of COUNTERS, since the last update of any optimizer: backward passes after a forward pass, and what these were given
+        self.sums = [0, 0, 0]
+        self.said = [1, 0, 0]  # what the counters have last
+        self.handle = None  # of the name of a step
 
     def begin(self):
         """Work has begun: the first step, if none is open yet."""
         if not self.open and self.anchor is None and not self.index:
-            self._push()
-
-    def _push(self):
-        if not self.accelerator and (self.index <= LOOKS or not self.index % LOOKS):
-            self.accelerator = accelerator.used()
-            while self.accelerator and self.accelerated:
-                self.accelerated.pop()()
-        self.thread = threading.get_ident()
-        self.open = True
-        lib.push_step(name_of("step"), self.index)
+            self.index = -1
+            self._next()
 
     def anchored(self, optimizer):
         """Are the updates of this optimizer the steps, or will they be?"""
         return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
 
     def fed(self, samples, tokens):
-        """A forward pass of training has begun, with that batch. Of several ones before a backward pass the first counts."""
-        if not self.forward:
-            self.forward = True
-            self.sums["step.samples"] += samples
-            self.sums["step.tokens"] += tokens
+        """A forward pass of training has begun, with that batch, the first one since the last backward pass: others do not count."""
+        self.forward = True
+        self.sums[1] += samples
+        self.sums[2] += tokens
 
     def backward(self):
         """A backward pass has ended. Several ones after one forward pass, one for each loss, are one micro-step."""
-        self.sums["micro_steps"] += self.forward
+        self.sums[0] += self.forward
         self.forward = False
 
     def say(self):
         """Ends the sums of a step. Counters are written where they change: what they have counts for all following steps."""
-        for name, value in self.sums.items():
-            if value and value != self.said.get(name):
-                self.said[name] = value
-                sample(name, value)
-        self.sums = self.NOTHING.copy()
+        for i, value in enumerate(self.sums):
+            if value and value != self.said[i]:
+                self.said[i] = value
+                sample(self.COUNTERS[i], value)
+        self.sums = [0, 0, 0]
 
     def updated(self, optimizer):
         """An optimizer has made an update."""
         anchor = self.anchor
-        if anchor is not self._by_hand:  # else the mark of the program ends the step
-            if self.anchored(optimizer):
-                self.say()
-            else:
-                self.sums = self.NOTHING.copy()
-        if anchor is None or anchor() is not optimizer:
-            if anchor is not None and anchor() is not None:
-                return
+        known = None if anchor is None else anchor()
+        if known is None:
             self.anchor = weakref.ref(optimizer)
+        elif known is not optimizer:
+            if anchor is not self._by_hand:  # else the mark of the program ends the step
+                self.sums = [0, 0, 0]
+            return
+        if self.sums == self.said:  # as in most steps
+            self.sums = [0, 0, 0]
+        else:
+            self.say()
         self._next()
 
     def marked(self):
@@ -129,15 +124,24 @@ class Steps:
             self._next()
 
     def _next(self):
+        """Ends the step that is open, and begins the next one."""
+        index = self.index
         if self.open:
-            if self.thread != threading.get_ident():
+            if self.thread != get_ident():
                 return  # another thread's step: ranges of a thread nest
             lib.pop()
-            if self.index <= LOOKS or not self.index % LOOKS:
+            if index <= LOOKS or not index % LOOKS:
                 for look in self.looks:
-                    look(self.index)
-        self.index += 1
-        self._push()
+                    look(index)
+        index += 1
+        if not self.accelerator and (index <= LOOKS or not index % LOOKS):
+            self.accelerator = accelerator.used()
+            while self.accelerator and self.accelerated:
+                self.accelerated.pop()()
+        if self.handle is None:
+            self.handle = name_of("step")
+        self.index, self.thread, self.open = index, get_ident(), True
+        lib.push_step(self.handle, index)
 
 
 steps = Steps()

@@ -96,6 +96,25 @@ record short python3 loop.py 0
 "$TACHO" report short.tacho --section modules --width 200 > short.report 2>&1 || wrong "short steps: report: exit code $?"
 grep -q "^Incomplete: modules below level 1 .* would cost more than 0.4 % of a step" short.report || wrong "short steps: $(cat short.report)"
 
+# what a step costs is mostly calls of the hook's functions, and of those that it calls: their code is cold each time. So many of
+# them in a step between two looks
+cat > calls.py << 'PYTHON'
+import collections, gc, sys, torch
+from torch.utils.data.dataloader import DataLoader
+gc.disable()  # a collection has calls of its own
+net, opt, calls = torch.nn.Module(), torch.optim.SGD(), collections.Counter()
+def called(frame, event, argument):
+    if event == "call" and any("tacho_hook" in f.f_code.co_filename for f in (frame, frame.f_back)): calls[frame.f_code.co_name] += 1
+for i, batch in enumerate(DataLoader(list(range(160)), 4)):
+    if i in (34, 38): sys.setprofile(called if i == 34 else None)  # the looks are at 32 and 40
+    net(batch)
+    torch.autograd.backward(None)
+    opt.step()
+print(sum(calls.values()) / 4, calls)
+PYTHON
+record calls python3 calls.py
+python3 -c 'import sys; assert 8 <= float(sys.argv[1].split()[0]) <= 21, sys.argv[1]' "$(cat calls.out)" || wrong "calls of the hook in a step: $(cat calls.out)"
+
 # ---- torch.profiler and jax.profiler: the agent is told before it starts and after it has stopped
 cat > agent_told.py << 'PYTHON'
 import ctypes
