@@ -361,10 +361,12 @@ static int python_host(struct an_findings_list *findings, struct sums *sums)
 
 /* ---- SMALL_BATCH_HOST ------------------------------------------------------------------------ */
 
-/* Calls of operators in a forward and in a backward pass, and what PyTorch takes for each at least:
- * CPU time of one on a single number, as the hook measured it. */
+/* Calls of operators in a forward and in a backward pass, and of nodes of autograd's graph, each of
+ * which calls some operators; and what PyTorch takes for each at least: CPU time of one on a single
+ * number, and of a node beside its operator, as the hook measured it. Files of earlier hooks have
+ * no nodes: there the time of an operator in backward holds that of a node. */
 struct calls {
-    double forward, backward, forward_us, backward_us;
+    double forward, backward, forward_us, backward_us, nodes, node_us;
 };
 
 static bool find_calls(const struct an_context *context, struct calls *calls)
@@ -372,7 +374,9 @@ static bool find_calls(const struct an_context *context, struct calls *calls)
     *calls = (struct calls){an_trace_last_value(context->trace, "host.operators_forward"),
                             an_trace_last_value(context->trace, "host.operators_backward"),
                             an_trace_last_value(context->trace, "host.operator_forward_us"),
-                            an_trace_last_value(context->trace, "host.operator_backward_us")};
+                            an_trace_last_value(context->trace, "host.operator_backward_us"),
+                            an_trace_last_value(context->trace, "host.nodes_backward"),
+                            an_trace_last_value(context->trace, "host.node_us")};
     return calls->forward > 0 && calls->backward > 0 && calls->forward_us > 0 &&
            calls->backward_us > 0;
 }
@@ -380,7 +384,8 @@ static bool find_calls(const struct an_context *context, struct calls *calls)
 /* ms of one forward and one backward pass. */
 static double calls_ms(const struct calls *calls)
 {
-    return (calls->forward * calls->forward_us + calls->backward * calls->backward_us) / 1e3;
+    double us = calls->forward * calls->forward_us + calls->backward * calls->backward_us;
+    return (calls->nodes > 0 && calls->node_us > 0 ? us + calls->nodes * calls->node_us : us) / 1e3;
 }
 
 /* The share of each step; a step of several micro-steps makes the calls as often. 0 or
@@ -425,6 +430,10 @@ static int small_batch(struct an_findings_list *findings)
                     "%.0f operators forward and %.0f backward; one on a single number takes %.3g "
                     "and %.3g µs here",
                     calls.forward, calls.backward, calls.forward_us, calls.backward_us);
+    if (calls.nodes > 0 && calls.node_us > 0)
+        an_finding_note(context, finding,
+                        "backward goes through %.0f nodes of autograd's graph: %.3g µs for each",
+                        calls.nodes, calls.node_us);
     finding->action = "a larger batch, with the learning rate that belongs to it; or fewer calls: "
                       "torch.compile, fused layers, an optimizer with fused=True";
     finding->changes = "the global batch";
@@ -475,21 +484,24 @@ static double part_on(const struct an_trace *trace, const char *name)
     return 0;
 }
 
-/* What looking for anomalies adds to each operator, as the hook measured it on a single number. */
+/* What looking for anomalies adds to each operator in forward and to each node of the graph in
+ * backward, as the hook measured it on a single number. */
 static void say_anomaly_cost(struct an_context *context, struct an_finding *finding)
 {
     double forward = an_trace_last_value(context->trace, "host.anomaly_forward_us"),
            backward = an_trace_last_value(context->trace, "host.anomaly_backward_us"),
            operators_forward = an_trace_last_value(context->trace, "host.operators_forward"),
-           operators_backward = an_trace_last_value(context->trace, "host.operators_backward"),
+           nodes = an_trace_last_value(context->trace, "host.nodes_backward"),
            step_ms = an_budget_step_ms(&context->result->budget);
-    double ms = (forward * operators_forward + backward * operators_backward) / 1e3;
+    if (!(nodes > 0)) /* an earlier hook */
+        nodes = an_trace_last_value(context->trace, "host.operators_backward");
+    double ms = (forward * operators_forward + backward * nodes) / 1e3;
     if (ms > 0 && step_ms > ms)
         an_finding_note(context, finding,
-                        "it adds %.3g µs to an operator in forward and %.3g in backward, measured "
-                        "on a single number: %.0f operators make %.1f %% of the step at least",
-                        forward, backward, operators_forward + operators_backward,
-                        an_percent(ms, step_ms));
+                        "it adds %.3g µs to an operator in forward and %.3g to a node in backward, "
+                        "measured on a single number: %.0f of them make %.1f %% of the step at "
+                        "least",
+                        forward, backward, operators_forward + nodes, an_percent(ms, step_ms));
 }
 
 static void debug_mode(struct an_findings_list *findings)

@@ -543,7 +543,35 @@ def values(device):
 def small(rows):
     """Many small layers: with few rows PyTorch is busy with calling operators."""
     layers = [layer for _ in range(24) for layer in (nn.Linear(32, 32), nn.ReLU())]
-    net = nn.Sequential(nn.Linear(64, 32), *layers, nn.Linear(32, 10))
+    trained(nn.Sequential(nn.Linear(64, 32), *layers, nn.Linear(32, 10)), rows)
+
+
+class Repeated(torch.autograd.Function):
+    """One node of autograd's graph, with many operators in the backward pass."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        for _ in range(400):
+            gradient = gradient.neg()
+        return gradient
+
+
+class Repeat(nn.Module):
+    def forward(self, x):
+        return Repeated.apply(x)
+
+
+def repeats(rows):
+    """Few nodes with many operators each: what a node takes is little beside them."""
+    trained(nn.Sequential(nn.Linear(64, 10), *(Repeat() for _ in range(8))), rows)
+
+
+def trained(net, rows):
+    """A hundred steps, with the CPU time of each on this thread."""
     optimizer = torch.optim.SGD(net.parameters(), 1e-3)
     for _ in range(100):
         begin = time.thread_time()

@@ -27,7 +27,7 @@ def patch_autograd(module):
         if steps.accelerator:
             push(handle)
         else:
-            cost = counts.backward()
+            cost = counts.backward(arguments)
             if cost:
                 push_cost(handle, cost)
             else:

@@ -18,6 +18,7 @@ import sys
 import threading
 import weakref
 
+from .growth import nodes
 from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of, sample
 from .steps import steps
 
@@ -122,6 +123,16 @@ def keywords_of_call(depth):
     return values["kwargs"] if "kwargs" in values else values.get("keywords", {})
 
 
+def nodes_behind(arguments):
+    """Nodes of autograd's graph behind the tensors that a backward pass is given; 0: not known."""
+    roots = arguments[0] if arguments else ()
+    functions = [getattr(root, "grad_fn", None) for root in (roots if isinstance(roots, (tuple, list)) else (roots,))]
+    try:
+        return nodes([function for function in functions if function is not None])
+    except Exception:  # another version of PyTorch
+        return 0
+
+
 class Pass:
     """A forward pass of a module with input of some shapes. It stands for both in keys, because its hash is that of an object: cheap."""
 
@@ -142,6 +153,7 @@ class Counts:
         self.sums = None
         self.operators = 0  # of the pass that is counted
         self.counted = None  # that pass, of a forward one
+        self.nodes = 0  # of autograd's graph, which a backward pass calls one by one
         self.others = set()  # operators without a formula that ran in a pass that was counted
         self.listed = set()  # their names that are recorded
 
@@ -222,20 +234,23 @@ class Counts:
             self.counted.cost = self._end(PASS_FORWARD)
             self.known[self.key] = self.counted
 
-    def backward(self):
-        """The cost of this pass, or None; then it may be counted."""
+    def backward(self, arguments):
+        """The cost of a pass that is given these arguments, or None; then it may be counted."""
         passes, self.pending = self.pending, ()
         if self.off or not passes:
             return None
         cost = self.of_backward.get(passes, False)
         if cost is not False:
             return cost
-        self._begin(passes, True)
+        if self._begin(passes, True):
+            self.nodes = nodes_behind(arguments)
         return None
 
     def backward_done(self):
         if self.is_backward and self.thread == threading.get_ident():
             self.of_backward[self.key] = self._end(PASS_BACKWARD)
+            if self.nodes:
+                sample("host.nodes_backward", self.nodes)
 
 
 counts = Counts()

@@ -126,9 +126,9 @@ def bytes_of(value, depth=2):
     return sys.getsizeof(value, 0)
 
 
-def nodes(function):
-    """Of the graph that a tensor keeps, GRAPH at most."""
-    seen, left = {function}, [function]
+def nodes(functions):
+    """Of the graph that tensors of these functions keep, GRAPH at most."""
+    seen, left = set(functions), list(functions)
     while left and len(seen) < GRAPH:
         for following, _ in left.pop().next_functions:
             if following is not None and following not in seen:
@@ -178,7 +178,7 @@ class Growth:
         for frame in frames() if kind is not None else ():
             for name, value in variables(frame):
                 if isinstance(value, kind) and value.grad_fn is not None:
-                    found[frame.f_code, name] = nodes(value.grad_fn)
+                    found[frame.f_code, name] = nodes([value.grad_fn])
         return found
 
     def compare(self, index, since, lengths, graphs):

@@ -259,34 +259,41 @@ class Modules:
         return COLD * (hooked - bare)
 
     def measure_operators(self):
-        """What PyTorch takes to call an operator on one number, forward and backward. So much of each call does not depend on the size
-        of the batch. Where autograd looks for anomalies, also what that adds to each."""
+        """What PyTorch takes to call an operator on one number in a forward pass and in a backward one, and beside that for a node of
+        autograd's graph, which may call many operators. So much of each call does not depend on the size of the batch. Where autograd
+        looks for anomalies, also what that adds to an operator in forward and to a node."""
         torch = sys.modules["torch"]
         took, looks_for_anomalies = self.time_operators(torch), getattr(torch, "is_anomaly_enabled", bool)()
         if looks_for_anomalies:
             with torch.autograd.set_detect_anomaly(False):
                 bare = self.time_operators(torch)
-            for name, seconds, without in zip(("host.anomaly_forward_us", "host.anomaly_backward_us"), took, bare):
-                sample(name, 1e6 * max(seconds - without, 0) / CALLS)
+            for name, i in (("host.anomaly_forward_us", 0), ("host.anomaly_backward_us", 2)):
+                sample(name, 1e6 * max(took[i] - bare[i], 0) / CALLS)
             took = bare
-        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us"), took):
+        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us", "host.node_us"), took):
             sample(name, 1e6 * seconds / CALLS)
 
     @staticmethod
     def time_operators(torch):
-        """CPU time of this thread for CALLS operators, forward and backward, the least of some tries."""
-        best = [float("inf"), float("inf")]
+        """CPU time of this thread for CALLS operators in a forward pass, as many in a backward one, which records no graph, and as many
+        nodes without the operator that each calls: the least of some tries."""
+        best = [float("inf")] * 3
         with torch.enable_grad():
             for _ in range(TRIES):
                 first = x = torch.ones(1, requires_grad=True)
-                begun = time.thread_time()
+                times = [time.thread_time()]
                 for _ in range(CALLS):
                     x = x.neg()
-                middle = time.thread_time()
+                times.append(time.thread_time())
                 torch.autograd.grad(x, first)
-                ended = time.thread_time()
-                best = [min(best[0], middle - begun), min(best[1], ended - middle)]
-        return best
+                times.append(time.thread_time())
+                with torch.no_grad():
+                    for _ in range(CALLS):
+                        x = x.neg()
+                times.append(time.thread_time())
+                best = [min(least, after - before) for least, before, after in zip(best, times, times[1:])]
+        forward, nodes, backward = best
+        return forward, backward, max(nodes - backward, 0.0)
 
     def step_ended(self, index):
         """After each of the first LOOKS steps and each LOOKS-th of the others. Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""

@@ -214,24 +214,26 @@ static void test_workers_are_started_again(void **state)
     }
 }
 
-/* 24 steps of 100 ms; so many ms of each go into calls of operators, by the counters. */
-static const struct an_result *call(struct fixture *f, double ms)
+/* 24 steps of 100 ms; so many ms of each go into calls of operators, by the counters, and 10 ms
+ * into nodes of the graph, unless the hook is one that counted none. */
+static const struct an_result *call(struct fixture *f, double ms, bool nodes)
 {
     static const struct {
         const char *name;
         double value;
-    } counters[] = {{"host.operators_forward", 1000},
-                    {"host.operators_backward", 2000},
-                    {"host.operator_forward_us", 10},
-                    {"host.operator_backward_us", 10}};
+    } counters[] = {{"host.operators_forward", 1000}, {"host.operators_backward", 2000},
+                    {"host.operator_forward_us", 10}, {"host.operator_backward_us", 10},
+                    {"host.nodes_backward", 500},     {"host.node_us", 20}};
     struct shape shape = {0};
     fx_open(f);
     int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
     int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        if (!nodes && strstr(counters[i].name, "node"))
+            continue;
         int64_t counter = fx_track(f, f->process, "counter", counters[i].name, "");
-        bool counts = strstr(counters[i].name, "operators") != NULL;
-        fx_counter(f, counter, 10 * MS, counters[i].value * (counts ? 1 : ms / 30));
+        bool is_time = strstr(counters[i].name, "operator_") != NULL;
+        fx_counter(f, counter, 10 * MS, counters[i].value * (is_time ? ms / 30 : 1));
     }
     for (int i = 0; i < STEPS; i++) {
         fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, 64, false);
@@ -244,14 +246,19 @@ static void test_calls_of_operators(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_finding *found = finding(call(f, 60), "SMALL_BATCH_HOST");
+    const struct an_finding *found = finding(call(f, 60, false), "SMALL_BATCH_HOST");
     assert_non_null(found);
     says(found->claim, "calling 3000 operators takes 60 % of the step");
     says(found->evidence[1], "1000 operators forward and 2000 backward");
     assert_near(found->gain.high.value, 150, 0.1);
     assert_string_equal(found->changes, "the global batch");
     fx_close(f);
-    assert_null(finding(call(f, 15), "SMALL_BATCH_HOST"));
+    assert_null(finding(call(f, 20, false), "SMALL_BATCH_HOST"));
+    fx_close(f);
+    found = finding(call(f, 20, true), "SMALL_BATCH_HOST");
+    assert_non_null(found);
+    says(found->claim, "calling 3000 operators takes 30 % of the step");
+    says(found->evidence[2], "500 nodes of autograd's graph: 20 µs for each");
     fx_close(f);
 }
 
@@ -345,7 +352,8 @@ static void test_switches_for_debugging(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    for (int off = 0; off < 2; off++) {
+    for (int k = 0; k < 3; k++) {
+        bool off = k == 1, nodes = k == 2; /* an earlier hook counts no nodes */
         struct shape shape = {0};
         fx_open(f);
         int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
@@ -357,8 +365,9 @@ static void test_switches_for_debugging(void **state)
         } counters[] = {{"host.operators_forward", 100},
                         {"host.operators_backward", 200},
                         {"host.anomaly_forward_us", 50},
-                        {"host.anomaly_backward_us", 25}};
-        for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+                        {"host.anomaly_backward_us", 25},
+                        {"host.nodes_backward", 120}};
+        for (size_t i = 0; i < sizeof counters / sizeof *counters - !nodes; i++)
             fx_counter(f, fx_track(f, f->process, "counter", counters[i].name, ""), 10 * MS,
                        counters[i].value);
         for (int i = 0; i < STEPS; i++) {
@@ -373,7 +382,8 @@ static void test_switches_for_debugging(void **state)
             assert_ptr_equal(found, result->findings); /* before what has a gain */
             says(found->action, "set_detect_anomaly(False)");
             says(found->evidence[0], "on at 100 % of the looks");
-            says(found->evidence[1], "300 operators make 10.0 % of the step at least");
+            says(found->evidence[1], nodes ? "220 of them make 8.0 % of the step at least"
+                                           : "300 of them make 10.0 % of the step at least");
         }
         fx_close(f);
     }
