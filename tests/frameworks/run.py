@@ -263,6 +263,13 @@ def test_collectives_of_the_program_are_named_by_line():
     assert finding(Run("programs.py", "logs_loss", "rarely", ranks=2).report, "SMALL_COLLECTIVE") is None
 
 
+def test_collectives_that_wait_for_no_other_rank_are_named():
+    """Of one rank none of that time is waiting, whatever else the machine does: here the rule has no excuse."""
+    run = Run("programs.py", "logs_loss", "alone", ranks=1)
+    advice = finding(run.report, "SMALL_COLLECTIVE")
+    assert advice and "programs.py:" in advice["claim"] and "every N steps" in advice["action"], run.report["findings"]
+
+
 def test_switches_for_debugging_are_found():
     """What is said to be the least that anomaly detection costs is no more than what it costs in blocks of the same program."""
     run = Run("programs.py", "debugs", "anomalies")
