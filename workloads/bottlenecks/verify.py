@@ -19,7 +19,7 @@ PAIRS = 3
 
 def can_run_again(recipe):
     """Verify cannot make conditions outside of the command: a neighbour, limits of a group, cold files."""
-    return bool(recipe["fixes"]) and not any(name in recipe for name in ("neighbour", "limits", "cold", "log"))
+    return bool(recipe["fixes"]) and not any(recipe.get(name) for name in ("neighbour", "limits", "cold", "log"))
 
 
 def tacho(words, folder, env):
