@@ -25,7 +25,6 @@
 #define SATURATED    95.0 /* % of the machine's CPU time: from here on threads wait for cores */
 #define SPEED_LEAST  0.01 /* of a thread that is ready */
 #define NEAR         0.02 /* of CPU time: sampled and replayed are the same */
-#define ROUNDED      0.05 /* of a thread: demand that CPU time is not known well enough for */
 #define WHOLE        0.15 /* of a thread: so few less than all of a team are all of it */
 #define OTHERS_LEAST 0.05 /* cores: less is what a recorder and the system need */
 #define HALVINGS     40
@@ -308,8 +307,9 @@ static double raise_compute_demand(struct an_shares *shares, double ready,
     double had = cores_of_compute(shares, sampled->got, sums),
            each = cores_of_compute(shares, ready, sums),
            team = (double)an_command_team(shares->replay->context),
-           threads = fmax(team > 0 ? team : fmin(ceil(each - ROUNDED), shares->share[0].capacity),
-                          fmin(ceil(had - ROUNDED), shares->share[0].capacity));
+           threads = fmax(team > 0 ? team
+                                   : fmin(ceil(each - AN_CORES_ROUNDED), shares->share[0].capacity),
+                          fmin(ceil(had - AN_CORES_ROUNDED), shares->share[0].capacity));
     if (sampled->saturated && sampled->busy)
         each = fmax(each, cores_of_compute(shares, sampled->got + sampled->least, sums));
     each = each > threads - WHOLE ? threads : each;

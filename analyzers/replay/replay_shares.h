@@ -46,6 +46,11 @@ static inline bool an_cores_short(const struct an_core_use *core_use)
 {
     return core_use->short_pct.valid && core_use->short_pct.value >= 5;
 }
+/* The share of a batch's worker time for which a team of threads stops, where that takes a worker
+ * `batch_ns`: the cores that the batch wants, if the team fills the others and the batch is done
+ * before the scheduler would give the worker's core back. 0: a core is free, there is no team, or
+ * they take turns. */
+double an_shares_stops(const struct an_shares *shares, double batch_ns);
 /* Are cores among the resources? */
 bool an_shares_has_cores(const struct an_shares *shares);
 

@@ -10,6 +10,8 @@
 #include "analyzers/replay/replay_shares.h"
 
 #define AN_NO_SHARE UINT16_MAX
+/* Of a thread: demand that CPU time is not known well enough for. */
+#define AN_CORES_ROUNDED 0.05
 
 /* A host's cores, or a link. */
 struct an_share {

@@ -9,6 +9,7 @@
 
 #include "analyzers/counters/system.h"
 #include "analyzers/replay/replay_shares_private.h"
+#include "analyzers/steps/command.h"
 
 #define SLICE     3e6 /* ns that a scheduler gives a thread before the next one: Linux 1.4 to 4 ms */
 #define HELD_MOST 0.98 /* of the work of a rank */
@@ -53,6 +54,22 @@ float *an_shares_held(const struct an_shares *shares, double of_others, double s
                 held[track] = (float)fmin(HELD_MOST, waited / work);
     }
     return held;
+}
+
+/* The worker that is woken gets a core when a thread of the team sleeps at a barrier, and keeps it
+ * until its batch is made. The thread that it took the core from waits there: it was on that core
+ * too lately to be moved to another one that is free for a moment. */
+double an_shares_stops(const struct an_shares *shares, double batch_ns)
+{
+    struct an_context *context = shares->replay->context;
+    const struct an_reading *work = &shares->reading[0];
+    if (!shares->cores || an_command_team(context) == 1)
+        return 0;
+    double teams = (double)context->lane_count / (double)shares->hosts,
+           threads = ceil((double)work->demand[AN_CAUSE_COMPUTE] - AN_CORES_ROUNDED),
+           wanted = fmin(1, (double)work->demand[AN_CAUSE_INPUT]);
+    bool fills = threads > 1 && threads * teams >= shares->share[0].capacity;
+    return fills && wanted * batch_ns < SLICE ? wanted : 0;
 }
 
 int an_shares_find_evens(struct an_shares *shares)

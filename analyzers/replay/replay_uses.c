@@ -18,7 +18,6 @@
 #include "analyzers/replay/what_if_loader.h"
 
 #define SPEED_LEAST 1e-3
-#define ROUNDED     0.05 /* of a thread: demand that CPU time is not known well enough for */
 
 bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use)
 {
@@ -251,7 +250,7 @@ static double gang_pace(double threads, double cores, double wanted)
  * and for the rest one does. More threads than cores take turns on them. */
 static double pace_of(const struct an_share *share)
 {
-    double threads = fmax(2, ceil(share->team - ROUNDED)),
+    double threads = fmax(2, ceil(share->team - AN_CORES_ROUNDED)),
            together = fmin(threads, share->capacity),
            part = fmin(1, (share->team - 1) / (threads - 1)),
            wanted = share->demand + share->others - share->team;

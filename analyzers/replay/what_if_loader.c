@@ -229,16 +229,19 @@ static void find_copies(const struct an_replay *replay, struct take *take, size_
 }
 
 /* Adds what passing a batch between threads costs: half of it is receiving the batch, half reading
- * it from cold memory. */
-static void charge_handoff(const struct an_replay *replay, struct an_route *route, double hand_over,
-                           int64_t *own)
+ * it from cold memory. And what the step's thread loses to the worker. */
+static void charge_handoff(const struct an_replay *replay, struct an_route *route,
+                           const struct an_route_plan *plan, int64_t *own)
 {
-    if (hand_over > 0)
+    if (plan->hand_over > 0)
         find_copies(replay, route->take, route->count);
+    int64_t half = (int64_t)(plan->hand_over / 2 * route->write_ns);
     for (size_t i = 0; i < route->count; i++) {
-        uint32_t reads = route->take[i].copy != AN_NONE ? route->take[i].copy : route->take[i].wait;
-        int64_t half = (int64_t)(hand_over / 2 * route->write_ns);
-        own[route->take[i].wait] = an_time_add(own[route->take[i].wait], half);
+        const struct take *take = &route->take[i];
+        uint32_t reads = take->copy != AN_NONE ? take->copy : take->wait;
+        int64_t stopped = (int64_t)(plan->stops * plan->work_factor * (double)take->work);
+        own[take->wait] = an_time_add(own[take->wait], half);
+        own[take->wait] = an_time_add(own[take->wait], an_time_add(stopped, plan->wake_ns));
         own[reads] = an_time_add(own[reads], half);
     }
 }
@@ -294,7 +297,7 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
     if (rc || *why || !take)
         return rc || *why ? rc : TACHO_ENOMEM;
     sort_takes(route, written);
-    charge_handoff(replay, route, plan->hand_over, own);
+    charge_handoff(replay, route, plan, own);
     route->ahead = plan->ahead ? plan->ahead : an_route_usual_ahead(context, route->workers);
     if (route->whoever &&
         !(route->free_at = an_arena_zero(context->scratch, route->lanes * (size_t)route->workers,

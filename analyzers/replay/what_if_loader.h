@@ -20,14 +20,16 @@ struct an_replay;
 struct an_route;
 
 /* Prepares the route. own[] of the change loses the work that moves away, and gets `hand_over`
- * (times what a batch takes to be written once) at each batch; the worker time of a batch is
- * `work_factor` of the recorded one. *out stays NULL with a reason in *why where the run does not
- * say what a batch costs. Lies in the work arena. 0 or TACHO_ENOMEM. */
+ * (times what a batch takes to be written once), `stops` and `wake_ns` at each batch; the worker
+ * time of a batch is `work_factor` of the recorded one. *out stays NULL with a reason in *why where
+ * the run does not say what a batch costs. Lies in the work arena. 0 or TACHO_ENOMEM. */
 struct an_route_plan {
     int64_t workers; /* 0: as many as the run has */
     int64_t ahead;   /* batches of all workers; 0: an_route_usual_ahead */
     bool whoever;    /* whoever is free takes the next batch */
     double work_factor, hand_over;
+    double stops;    /* share of a batch's worker time for which the step's thread stops, too */
+    int64_t wake_ns; /* added at each batch: what threads take to wake up */
 };
 int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why);

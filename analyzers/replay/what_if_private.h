@@ -83,6 +83,9 @@ bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_readin
 /* Lets teams have plan->threads threads (what_if_threads.c): fewer, where they had more than cores,
  * or more, up to the cores. 0 or TACHO_ENOMEM. */
 int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
+/* Lets the work that stays take as long as in the better repeats of its pieces (what_if_quick.c).
+ * *part: of its time in the usual ones; *of_sum: of its time in all of them. 0 or TACHO_ENOMEM. */
+int an_plan_quicken(struct an_plan *plan, double *part, double *of_sum);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);
 

@@ -22,11 +22,17 @@ struct program {
     int cores, team, others, workers; /* others: busy threads of other programs */
     int64_t batch, region;            /* ns of work: of a batch, of a region in each thread */
     int regions;
-    int64_t slice; /* the scheduler's */
-    int64_t spin;  /* ns that a thread waits at a barrier before it sleeps; 0: it never does */
-    int64_t nap;   /* ns that a thread sleeps in a batch before it works on it */
-    int nap_every; /* batches of which the last one sleeps; 0: all do */
-    bool pinned;   /* threads stay on their cores: thread i on core i modulo cores */
+    int64_t slice;  /* the scheduler's */
+    int64_t spin;   /* ns that a thread waits at a barrier before it sleeps; 0: it never does */
+    int64_t nap;    /* ns that a thread sleeps in a batch before it works on it */
+    int nap_every;  /* batches of which the last one sleeps; 0: all do */
+    bool pinned;    /* threads stay on their cores: thread i on core i modulo cores */
+    int64_t serial; /* ns of work of the step's thread alone before each region */
+    int64_t hot; /* ns after it ran for which a thread is not moved to another core, unless that is
+                    free when it wakes up (Linux: 0.5 ms); 0: it is moved at any time */
+    int64_t waking; /* ns from the call that wakes a thread until it is ready */
+    int64_t tick;   /* ns; 0: TICK */
+    int steps;      /* 0: STEPS */
 };
 
 /* A thread of the simulation. The first ones are the team, then come workers, then others. */
@@ -35,6 +41,8 @@ struct thread {
     int64_t nap;                    /* left of sleeping in a batch */
     int64_t spun;                   /* waited at this barrier, on a core */
     int64_t account;                /* time on a core, as the scheduler counts it */
+    int64_t ran;                    /* when it last had a core */
+    int home;                       /* that core */
     bool waits, sleeps;             /* at a barrier, on its core; for a batch, on none */
 };
 
@@ -60,13 +68,21 @@ static bool is_running(const struct machine *machine, int number)
     return false;
 }
 
+static bool may_run_on(const struct machine *machine, int number, int core)
+{
+    const struct thread *thread = &machine->thread[number];
+    if (machine->program.pinned)
+        return number % machine->program.cores == core;
+    return thread->home == core || machine->now - thread->ran >= machine->program.hot;
+}
+
 /* The ready thread that has had the least time; one that a core may run. */
 static int next_thread(const struct machine *machine, int core)
 {
     int best = -1;
     for (int i = 0; i < machine->thread_count; i++) {
         if (!is_ready(&machine->thread[i]) || is_running(machine, i) ||
-            (machine->program.pinned && i % machine->program.cores != core))
+            !may_run_on(machine, i, core))
             continue;
         if (best < 0 || machine->thread[i].account < machine->thread[best].account)
             best = i;
@@ -84,6 +100,21 @@ static void schedule(struct machine *machine)
         machine->running[core] = -1;
         machine->running[core] = next_thread(machine, core);
         machine->slice_left[core] = machine->program.slice;
+        if (machine->running[core] >= 0)
+            machine->thread[machine->running[core]].home = core;
+    }
+}
+
+/* Moves a thread that wakes up to a core that nobody uses, where its own is taken. */
+static void find_home(struct machine *machine, struct thread *thread)
+{
+    int taken = machine->running[thread->home];
+    if (taken < 0 || !is_ready(&machine->thread[taken]))
+        return;
+    for (int core = 0; core < machine->program.cores; core++) {
+        int other = machine->running[core];
+        if (other < 0 || !is_ready(&machine->thread[other]))
+            thread->home = core;
     }
 }
 
@@ -97,6 +128,10 @@ static void wake(struct machine *machine, int number)
     struct thread *thread = &machine->thread[number];
     if (least != INT64_MAX && thread->account < least - machine->program.slice)
         thread->account = least - machine->program.slice;
+    if (thread->sleeps && machine->program.waking)
+        thread->nap = machine->program.waking;
+    else if (machine->program.hot)
+        find_home(machine, thread);
     thread->sleeps = false;
 }
 
@@ -110,6 +145,7 @@ static void run_for(struct machine *machine, int number, int64_t ns)
     }
     thread->received += ns;
     thread->account += ns;
+    thread->ran = machine->now;
     thread->spun += thread->work ? 0 : ns;
     thread->work -= thread->work < ns ? thread->work : ns;
     if (machine->program.spin && thread->spun >= machine->program.spin)
@@ -119,9 +155,10 @@ static void run_for(struct machine *machine, int number, int64_t ns)
 /* A thread begins a batch. */
 static void begin_batch(struct machine *machine, int number)
 {
-    machine->thread[number].work = machine->program.batch;
+    struct thread *thread = &machine->thread[number];
     bool naps = !machine->program.nap_every || ++machine->begun % machine->program.nap_every == 0;
-    machine->thread[number].nap = naps ? machine->program.nap : 0;
+    thread->work = machine->program.batch;
+    thread->nap = (thread->nap > 0 ? thread->nap : 0) + (naps ? machine->program.nap : 0);
 }
 
 static void work_for(struct machine *machine, int64_t ns)
@@ -180,11 +217,15 @@ static bool advance_team(struct machine *machine)
         machine->thread[i].waits = true;
         machine->thread[i].spun = 0;
         machine->thread[i].work = machine->region >= 0 ? program->region : 0;
+        machine->thread[i].work += machine->region >= 0 && i == 0 ? program->serial : 0;
         if (machine->thread[i].sleeps && machine->thread[i].work)
             wake(machine, i);
     }
-    if (machine->region < 0 && !program->workers)
+    if (machine->region < 0 && !program->workers) {
+        if (main->sleeps)
+            wake(machine, 0);
         begin_batch(machine, 0);
+    }
     return true;
 }
 
@@ -277,6 +318,8 @@ static struct machine machine_of(const struct program *program)
         begin_batch(&machine, i);
     for (int i = 0; i < program->team; i++)
         machine.thread[i].waits = true;
+    for (int i = 0; i < machine.thread_count; i++)
+        machine.thread[i].home = i % program->cores;
     if (!program->workers)
         begin_batch(&machine, 0);
     return machine;
@@ -287,13 +330,13 @@ static double simulate(const struct program *program, struct fixture *f)
 {
     struct machine machine = machine_of(program);
     struct recording recording = {.f = f, .batch_begun = -1};
-    int64_t begun = 0, counted = 0;
-    int step = 0;
+    int64_t begun = 0, counted = 0, tick = program->tick ? program->tick : TICK;
+    int step = 0, steps = program->steps ? program->steps : STEPS;
     if (f)
         begin_recording(&recording, program);
-    while (step < STEPS) {
+    while (step < steps) {
         schedule(&machine);
-        work_for(&machine, TICK);
+        work_for(&machine, tick);
         feed_workers(&machine);
         if (f)
             record_worker(&recording, &machine);
@@ -314,7 +357,7 @@ static double simulate(const struct program *program, struct fixture *f)
         if (f && machine.now % SAMPLING == 0)
             sample(&recording, &machine);
     }
-    return (double)(begun - counted) / (STEPS - 4) / MS;
+    return (double)(begun - counted) / (steps - 4) / MS;
 }
 
 /* ---- predictions beside it ------------------------------------------------------------------- */
@@ -378,6 +421,31 @@ static void test_worker(void **state)
                    after = before;
     after.workers = 1;
     compare(&before, "loader.workers=1", &after, 10, 100);
+}
+
+/* Steps of less than a millisecond: a worker keeps its core for a whole batch, and the team's
+ * thread that it took it from waits there. The team computes for a small part of the step on two
+ * cores, so that a core seems to be free; nothing is gained. With one thread all of it is. */
+static void test_short_batch(void **state)
+{
+    (void)state;
+    struct program before = {.cores = 2,
+                             .team = 2,
+                             .batch = 150 * US,
+                             .region = 4 * US,
+                             .serial = 16 * US,
+                             .regions = 10,
+                             .slice = 3 * MS,
+                             .spin = 2 * US,
+                             .hot = MS / 2,
+                             .waking = 6 * US,
+                             .tick = 2 * US,
+                             .steps = 1000},
+                   after = before;
+    after.workers = 1;
+    compare(&before, "loader.workers=1", &after, 10, 90);
+    before.team = after.team = 1;
+    compare(&before, "loader.workers=1", &after, 10, 20);
 }
 
 /* A batch takes as long as the compute of a step, so long that the team's other thread sleeps: half
@@ -522,10 +590,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spinner),        cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_long_batch),     cmocka_unit_test(test_less_work),
-        cmocka_unit_test(test_room),           cmocka_unit_test(test_identities),
-        cmocka_unit_test(test_sleeping_batch), cmocka_unit_test(test_uneven_batches)};
+        cmocka_unit_test(test_spinner),       cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_short_batch),   cmocka_unit_test(test_long_batch),
+        cmocka_unit_test(test_less_work),     cmocka_unit_test(test_room),
+        cmocka_unit_test(test_identities),    cmocka_unit_test(test_sleeping_batch),
+        cmocka_unit_test(test_uneven_batches)};
     run_path = argc > 1 ? argv[1] : NULL;
     return run_path ? cmocka_run_group_tests(run, NULL, NULL)
                     : cmocka_run_group_tests(tests, NULL, NULL);
