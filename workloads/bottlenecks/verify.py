@@ -74,6 +74,8 @@ def verify_one(store, recipe, folder, seen):
     if plan is None or kind_of(plan) in seen:
         return None
     plan = plan_of(run, folder, env, "--pairs", str(PAIRS), "-o", "kept")
+    if plan is None:
+        raise Failed("the change of the dry run is refused when it is to be measured")
     shutil.rmtree(os.path.join(folder, "kept"))
     return {"seed": recipe["seed"], "recipe": recipe["name"], "hand": by_hand(plan, folder, env)} | plan
 

@@ -70,7 +70,7 @@ _waiting = []  # packages beside a framework that were imported before it: (rows
 
 def _begin(folder, domain="torch"):
     """Opens the library with the first patched module. The NVTX domain is that of the framework that comes first."""
-    from . import flops, growth, library, modules, phases, steps
+    from . import flops, growth, library, modules, phases, steps, threads
 
     if library.lib.is_open:
         return
@@ -85,6 +85,7 @@ def _begin(folder, domain="torch"):
         steps.steps.reset()
         modules.modules.forked()
         growth.growth.reset()
+        threads.said.clear()
         flops.counts.off = True
 
     os.register_at_fork(after_in_child=forked)
