@@ -173,7 +173,8 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
     sqlite3_int64 bytes = 0;
     int status = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
     if (status != SQLITE_OK || !file || !file->pMethods)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be read", path);
+        return tacho_fail(err, TACHO_EIO, "copy it to a local disk, and read it there",
+                          "%s: cannot be read", path);
     status = file->pMethods->xFileSize(file, &bytes);
     if (status == SQLITE_OK && bytes)
         status = file->pMethods->xRead(file, head, sizeof head, 0);
@@ -209,7 +210,8 @@ static int header_check(const char *path, sqlite3 *db, const struct store_header
             "%s: written by a newer tacho (schema version %u, this one reads up to %d)", path,
             header->user_version, STORE_SCHEMA_VERSION);
     if (header->user_version < 1)
-        return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: it has no schema version", path);
+        return tacho_fail(err, TACHO_ECORRUPT, "copy it again, or record the run again",
+                          "%s: damaged: it has no schema version", path);
     /* the page count of the header is exact in a finished file; in WAL mode pages may still be in
      * the WAL */
     if (!header->wal && header->file_bytes < header->pages * header->page_bytes)
@@ -395,8 +397,9 @@ int store_db_open(const char *path, const struct store_place *place, enum store_
     if (!code)
         code = header_check(path, db, header, err);
     if (!code && !store_sqlite_is_data(db))
-        code = tacho_fail(err, TACHO_ECORRUPT, "do not use it: no tacho has written it",
-                          "%s: damaged: it has columns that are computed when they are read", path);
+        code =
+            tacho_fail(err, TACHO_ECORRUPT, "do not use it: it was changed after it was recorded",
+                       "%s: damaged: it has generated columns, which tacho never writes", path);
     if (!code && !reads && sqlite3_db_readonly(db, "main") == 1)
         code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file",
                           "%s: no permission to write to it", path);

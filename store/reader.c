@@ -56,8 +56,8 @@ static int tables_check(store_reader *reader, struct tacho_error *err)
         int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
         sqlite3_finalize(st);
         if (status == SQLITE_ERROR)
-            return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing",
-                              reader->path, tables[i]);
+            return tacho_fail(err, TACHO_ECORRUPT, "copy it again, or record the run again",
+                              "%s: damaged: table %s is missing", reader->path, tables[i]);
         if (status != SQLITE_OK)
             return store_db_fail(err, reader->db, status, reader->path, "cannot be read");
     }

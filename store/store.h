@@ -114,6 +114,10 @@ struct store_loss {
     const char *source, *reason;
     int64_t count, t0, t1; /* count absent: unknown how many */
 };
+/* Does a row of `loss` say that events are missing? Of STORE_LOSS_PLACES it counts cuts, damaged
+ * places or whole files, and how many events these had is not known. */
+enum store_loss_kind { STORE_LOSS_NONE, STORE_LOSS_EVENTS, STORE_LOSS_PLACES };
+enum store_loss_kind store_loss_kind(const char *source, const char *reason);
 /* Followed by the id of a process: events that it lost. */
 #define STORE_METRIC_LOST "lost.process."
 struct store_metric {

@@ -17,48 +17,6 @@
 #define SLEPT_NS      1e8
 #define PAUSED_LEAST  10 /* steps of either kind for a bootstrap interval */
 
-/* Reasons that take no event away: done on purpose, or only a name is shorter. Every other reason
- * means that events are missing. */
-static bool loses_events(const char *source, const char *reason)
-{
-    /* Samples that the machine refused are listed, but no event is missing. */
-    if (!strcmp(source, "system") || !strncmp(source, "counter ", 8))
-        return false;
-    static const char *const harmless[] = {"event not recorded: overhead",
-                                           "not sampled: ",
-                                           "slice not stored: outside of",
-                                           "slice or counter sample not stored: file at --max-size",
-                                           "name cut",
-                                           "name lost",
-                                           "payload cut",
-                                           "domain merged",
-                                           "event has no usable duration (kept",
-                                           "begin event (ph B) without its end (kept",
-                                           "its rank is also that of another file (kept",
-                                           "not a trace: nothing was read",
-                                           "arguments beyond",
-                                           "forward-backward flow arrow",
-                                           "run metadata",
-                                           "waits between streams not recorded",
-                                           "pop without push"};
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (!strncmp(reason, harmless[i], strlen(harmless[i])))
-            return false;
-    return true;
-}
-
-/* Is the count one of cuts and damaged places? How many events followed there is not known. */
-static bool loses_unknown_many(const char *reason)
-{
-    static const char *const open_ended[] = {
-        "file ends in the middle", "gzip data damaged", "text behind the end of the trace",
-        "cannot be read",          "the file is empty", "Nsight Systems report or xplane file"};
-    for (size_t i = 0; i < sizeof open_ended / sizeof *open_ended; i++)
-        if (!strncmp(reason, open_ended[i], strlen(open_ended[i])))
-            return true;
-    return strstr(reason, "damaged: the rest of it was not read") != NULL;
-}
-
 static double since_start(const struct an_trace *trace, int64_t time)
 {
     return time == STORE_ABSENT || trace->t1 < trace->t0
@@ -78,17 +36,18 @@ static int losses(struct an_context *context)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->loss_count; i++) {
         const struct an_loss_row *loss_row = &trace->loss[i];
+        enum store_loss_kind kind = store_loss_kind(loss_row->source, loss_row->reason);
         bool counted = loss_row->count != STORE_ABSENT && loss_row->count >= 0;
         rows[i] = (struct an_loss){.source = an_arena_text(context->arena, loss_row->source),
                                    .reason = an_arena_text(context->arena, loss_row->reason),
                                    .count = counted ? an_int(loss_row->count)
                                                     : an_int_none("not known how many"),
-                                   .lost = loses_events(loss_row->source, loss_row->reason),
+                                   .lost = kind != STORE_LOSS_NONE,
                                    .t0_s = since_start(trace, loss_row->t0),
                                    .t1_s = since_start(trace, loss_row->t1)};
         if (!rows[i].lost)
             continue;
-        if (counted && !loses_unknown_many(loss_row->reason))
+        if (counted && kind == STORE_LOSS_EVENTS)
             lost = an_time_add(lost, loss_row->count);
         else
             unknown = rows[i].reason;

@@ -55,6 +55,15 @@ static int check(const struct values *values)
                      "%s: already exists", values->output);
 }
 
+/* "12 lost"; where a number is not known, it says so. */
+static const char *lost_words(const struct store_import_result *result, char words[64])
+{
+    if (result->uncounted && !result->lost)
+        return "an unknown number lost";
+    snprintf(words, 64, "%s%" PRId64 " lost", result->uncounted ? "at least " : "", result->lost);
+    return words;
+}
+
 int cli_import(int argc, char **argv)
 {
     struct values values = {0};
@@ -73,8 +82,9 @@ int cli_import(int argc, char **argv)
         return code;
     char *word = cli_shell_word(values.output);
     const char *plural = import_result.files == 1 ? "" : "s";
-    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", values.output,
-            import_result.files, plural, import_result.events, import_result.lost,
+    char words[64];
+    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %s%s", values.output, import_result.files,
+            plural, import_result.events, lost_words(&import_result, words),
             import_result.truncated ? ", truncated at the end" : "");
     cli_say("next: tacho report %s", word ? word : values.output);
     free(word);

@@ -153,7 +153,8 @@ int store_import(const struct store_import_options *options, struct store_import
                                            .events = run->events,
                                            .slices = run->slices,
                                            .lost = run->lost,
-                                           .truncated = run->truncated};
+                                           .truncated = run->truncated,
+                                           .uncounted = run->uncounted};
     imp_map_free(&import.run.ranks);
     imp_files_clear(&import.files);
     return status;

@@ -77,6 +77,7 @@ struct store_import_options {
 struct store_import_result {
     int64_t files, events, slices, lost; /* events: read, of any kind; lost: counted in loss rows */
     bool truncated;                      /* some file ended in the middle */
+    bool uncounted;                      /* more events are lost, and it is not known how many */
 };
 
 /* Errors: those of store_format_of, TACHO_EEXISTS, TACHO_EFORMAT (no event could be read),

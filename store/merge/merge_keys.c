@@ -301,7 +301,7 @@ static int too_many(const struct amounts *amounts)
     struct merge *merge = amounts->merge;
     if (amounts->count < AMOUNTS_MOST)
         return TACHO_ENOMEM;
-    return tacho_fail(&merge->why, TACHO_ECORRUPT, NULL,
+    return tacho_fail(&merge->why, TACHO_ECORRUPT, "copy it again, or leave this file out",
                       "%s: damaged: more than %d ceilings or counters of the whole run",
                       merge->source[amounts->source].path, AMOUNTS_MOST);
 }

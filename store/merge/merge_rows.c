@@ -258,7 +258,7 @@ int merge_rows(struct merge *merge, struct merge_source *source)
     if (status && status == store_reader_error(source->reader)->code)
         merge->why = *store_reader_error(source->reader);
     else if (status == TACHO_ECORRUPT)
-        tacho_fail(&merge->why, status, NULL,
+        tacho_fail(&merge->why, status, "copy it again, or leave this file out",
                    "%s: damaged: a row refers to a row that does not exist, or has an id far above "
                    "the number of rows",
                    source->path);

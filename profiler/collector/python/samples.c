@@ -444,8 +444,11 @@ int col_python_samples_finish(struct col_python_samples *samples, struct col_dra
         keys.rc =
             col_drain_loss(drain, "python", "sample dropped: no room for another line of Python",
                            (int64_t)samples->looker.lost, STORE_ABSENT, STORE_ABSENT);
-    if (keys.rc == 0 && samples->asked && samples->looker.version && samples->looker.refused)
-        keys.rc = col_drain_loss_uncounted(drain, "python", samples->looker.refused);
+    if (keys.rc == 0 && samples->asked && samples->looker.version && samples->looker.refused) {
+        char text[320];
+        snprintf(text, sizeof text, "not sampled: %s", samples->looker.refused);
+        keys.rc = col_drain_loss_uncounted(drain, "python", text);
+    }
     return keys.rc;
 }
 

@@ -119,7 +119,7 @@ static int write_losses(struct imp_rows *rows, const struct chakra *chakra)
         int64_t count;
     } losses[] = {
         {"node without a duration", chakra->untimed},
-        {"node in a circle of dependencies, or behind one", chakra->circular},
+        {"node in a dependency cycle, or after one", chakra->circular},
         {"dependency on a node that is not in the file (kept: the node begins without it)",
          chakra->missing},
         {"file ends in the middle", chakra->damaged}};

@@ -142,7 +142,7 @@ static int open_plain(struct imp_database *database, const char *path, const cha
         status = open_cut(database);
     if (status == SQLITE_OK && !store_sqlite_is_data(database->db))
         return tacho_fail(err, TACHO_EFORMAT, again,
-                          "%s: an SQLite database with computed columns, which no profiler writes",
+                          "%s: an SQLite database with generated columns, which no profiler writes",
                           path);
     if (status == SQLITE_OK)
         return 0;
@@ -232,7 +232,7 @@ int imp_database_losses(struct imp_database *database)
     if (database->cut)
         code = imp_loss(database->run, "gzip data ends early or is damaged", 1);
     if (database->missing && !code)
-        code = imp_loss(database->run, "page of the database that lies behind the end of the file",
+        code = imp_loss(database->run, "database page missing: the file was cut off",
                         database->missing);
     database->run->truncated |= database->missing > 0;
     return code;

@@ -17,7 +17,9 @@ int imp_loss(struct imp_run *run, const char *reason, int64_t count)
                               .count = count,
                               .t0 = STORE_ABSENT,
                               .t1 = STORE_ABSENT};
-    run->lost += strstr(reason, "(kept") ? 0 : count;
+    enum store_loss_kind kind = store_loss_kind("", reason);
+    run->lost += kind == STORE_LOSS_EVENTS ? count : 0;
+    run->uncounted |= kind == STORE_LOSS_PLACES;
     return run->salvage_only ? 0 : store_loss_add(run->db, &loss);
 }
 

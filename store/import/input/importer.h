@@ -18,7 +18,7 @@ struct imp_run {
     void *ctx;
     /* As of store_import_result. */
     int64_t files, events, slices, lost;
-    bool truncated;
+    bool truncated, uncounted;
     int64_t file_index;   /* of the present input */
     int64_t done, total;  /* bytes, for progress */
     const char *path;     /* of the present input, for messages */

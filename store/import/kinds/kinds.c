@@ -96,7 +96,7 @@ static const struct signature signatures[] = {
               "--output=PROF_FOLDER",
               false}},
     {.words = {"nccl_bus_bandwidth_gbs{"},
-     .kind = {"a text of the NCCL Inspector for Prometheus",
+     .kind = {"a file of Prometheus metrics of the NCCL Inspector",
               "let it write JSON: NCCL_INSPECTOR_PROM_DUMP=0", false}},
 
     /* profilers of programs */
@@ -149,7 +149,7 @@ static const struct signature signatures[] = {
               "records its collectives",
               false}},
     {.suffix = ".xplane.pb",
-     .kind = {"a file that is named as an XPlane and holds none",
+     .kind = {"a file with the name of an XPlane that does not hold one",
               "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)", false}},
     {.suffix = ".hlo_proto.pb",
      .kind = {"an XLA program (HLO), not a profile", "give the .xplane.pb of the same folder",

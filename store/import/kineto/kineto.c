@@ -483,10 +483,10 @@ static int no_event(const struct job *job, const char *path, struct tacho_error 
     if (loss[KINETO_LOSS_PHASE])
         return tacho_fail(
             err, TACHO_ENOTSUP,
-            "export complete events (ph X, or B with E): of torch.profiler, "
-            "prof.export_chrome_trace()",
-            "%s: a trace of asynchronous events (ph b, n, e) or objects alone: %lld of "
-            "them, and nothing that says what a thread or device did",
+            "export complete events (ph X, or B with E), as prof.export_chrome_trace() of "
+            "torch.profiler does",
+            "%s: a trace of nothing but asynchronous events (ph b, n, e) or objects: %lld of "
+            "them, and none says what a thread or device did",
             path, (long long)loss[KINETO_LOSS_PHASE]);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
     if (loss[KINETO_LOSS_EVENT])
@@ -497,7 +497,7 @@ static int no_event(const struct job *job, const char *path, struct tacho_error 
         return tacho_fail(err, TACHO_EFORMAT,
                           "record while the program trains: with torch.profiler, call prof.step() "
                           "after each step of the schedule",
-                          "%s: an empty trace: none of its entries (%lld) says when something ran",
+                          "%s: an empty trace: none of its %lld entries says when something ran",
                           path, (long long)job->kineto.events);
     return tacho_fail(err, TACHO_EFORMAT, hint,
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);

@@ -40,7 +40,7 @@ enum kineto_class {
     X(TOO_LARGE, "event larger than 16 MiB") \
     X(PARTIAL, "file ends in the middle of an event") \
     X(ENDS, "file ends in the middle") \
-    X(BEHIND, "text behind the end of the trace: not read") \
+    X(BEHIND, "text after the end of the trace: not read") \
     X(DAMAGED, "gzip data damaged: what follows was not read") \
     X(ARGS, "arguments beyond the 128th of an event") \
     X(ARGS_BAD, "argument is not valid JSON") \

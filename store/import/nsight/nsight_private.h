@@ -33,10 +33,10 @@
     X(PROCESS, "row without a process or thread") \
     X(DEVICE, "row without a device") \
     X(NVTX_TYPE, "NVTX event of a type that tacho does not know") \
-    X(PAYLOAD, "NVTX payload that does not fit its schema (the range is kept)") \
+    X(PAYLOAD, "NVTX payload that does not match its schema (kept: the range has none)") \
     X(METRIC, "GPU metric without a name or a number") \
-    X(NAME, "name that lies in what is damaged (kept: its event has none)") \
-    X(NAMES, "table of names damaged: the rest of it was not read")
+    X(NAME, "name in a damaged part of the file (kept: its event has none)") \
+    X(NAMES, "table of names is damaged (kept: what is named after the damage has no name)")
 
 enum nsight_loss {
 #define NSIGHT_LOSS_ENUM(name, reason) NSIGHT_LOSS_##name,

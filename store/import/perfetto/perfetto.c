@@ -325,7 +325,7 @@ static int nothing(const struct perfetto *perfetto, const char *path, struct tac
                       "trace the program's own events (TRACE_EVENT of the Perfetto SDK), or record "
                       "it with 'tacho run -- CMD'",
                       "%s: a Perfetto trace without track events (%" PRId64
-                      " packets of the system, or of clocks that are not known)",
+                      " packets of the system, or with an unknown clock)",
                       path, perfetto->others + perfetto->no_clock);
 }
 

@@ -77,12 +77,13 @@ static int refuse_opcode(struct pickle_machine *machine, unsigned char byte)
     char what[160];
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         if (forbidden[i].byte == byte) {
-            snprintf(what, sizeof what,
-                     "a pickle that makes objects or runs code (%s): not read, and nothing was run",
-                     forbidden[i].name);
+            snprintf(
+                what, sizeof what,
+                "a pickle that creates objects or runs code (opcode %s): not read, nothing was run",
+                forbidden[i].name);
             return pickle_refuse(machine, TACHO_ENOTSUP, PICKLE_HINT, what);
         }
-    snprintf(what, sizeof what, "not a pickle of data (byte 0x%02x where an opcode should be)",
+    snprintf(what, sizeof what, "not a pickle of plain data (byte 0x%02x in place of an opcode)",
              byte);
     return pickle_refuse(machine, TACHO_EFORMAT, PICKLE_HINT, what);
 }
@@ -197,7 +198,7 @@ static int put_number(struct pickle_machine *machine, int byte, uint64_t operand
 {
     *number = byte == OP_MEMOIZE ? machine->puts : (size_t)operand;
     if (*number > machine->puts + MEMO_GAP || *number >= MEMO_MOST)
-        return pickle_refuse_limit(machine, "a pickle that numbers its objects in no order");
+        return pickle_refuse_limit(machine, "a pickle whose memo has gaps beyond the limit");
     machine->puts++;
     return 0;
 }
@@ -226,7 +227,8 @@ static int note_fetched(struct pickle_machine *machine, uint64_t number)
     if (make_slots(machine, (size_t)number) || machine->slot[number] != NOT_FETCHED)
         return machine->code;
     if (machine->memo_count >= NOT_FETCHED)
-        return pickle_refuse_limit(machine, "a pickle that shares too many objects");
+        return pickle_refuse_limit(machine,
+                                   "a pickle that fetches more objects again than the limit");
     machine->slot[number] = (uint32_t)machine->memo_count++;
     return 0;
 }
@@ -278,7 +280,8 @@ static int fetch(struct pickle_machine *machine, uint64_t number)
     if (pickle_is_box(value))
         machine->repeated += value.box->count;
     if (machine->repeated > REPEATED_FREE + REPEATED_TIMES * machine->filled)
-        return pickle_refuse_limit(machine, "a pickle that repeats its objects beyond the limit");
+        return pickle_refuse_limit(machine,
+                                   "a pickle that repeats its objects more often than the limit");
     return pickle_push(machine, value);
 }
 

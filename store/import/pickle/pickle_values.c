@@ -165,8 +165,9 @@ int pickle_push_on_full_stack(struct pickle_machine *machine, struct pickle_valu
     if (!bigger) {
         pickle_release(machine, value);
         return room > STACK_MOST
-                   ? pickle_refuse_limit(machine,
-                                         "a pickle that is nested or listed beyond the limit")
+                   ? pickle_refuse_limit(
+                         machine,
+                         "a pickle that is nested deeper than the limit, or has longer lists")
                    : (machine->code = TACHO_ENOMEM);
     }
     machine->stack = bigger;

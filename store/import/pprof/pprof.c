@@ -442,7 +442,7 @@ static int nothing(const struct reading *reading, bool bad, const char *path,
     }
     if (!bad && type.bytes && !reading->timed)
         return tacho_fail(err, TACHO_ENOTSUP, "give a CPU profile (of Go: /debug/pprof/profile)",
-                          "%s: a pprof profile of '%.*s', which is no time of the processor", path,
+                          "%s: a pprof profile of '%.*s', not of CPU time", path,
                           (int)(type.bytes < 60 ? type.bytes : 60), (const char *)type.data);
     if (bad)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: its names are at its end",

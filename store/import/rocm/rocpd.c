@@ -102,8 +102,8 @@ static int each(struct reading *reading, const char *sql, row_function row)
 }
 
 /* Runs a query of records for the one with this id. *missing: a part of it, such as its name or its
- * time, lies in what is damaged. *scans: an id was not looked up but searched for in a whole table,
- * which would take a time that grows with the square of the file. */
+ * time, is damaged or was cut off. *scans: an id was not looked up but searched for in a whole
+ * table, which would take a time that grows with the square of the file. */
 static int one_record(struct reading *reading, sqlite3_stmt *st, int64_t id, row_function row,
                       bool *missing, bool *scans)
 {
@@ -141,7 +141,7 @@ static int each_left(struct reading *reading, const char *sql, const char *table
     if (!rc && !scans && one && ids)
         rc = end_of(reading, status, rc, &damaged);
     if (!rc)
-        rc = lose(reading, "record of which a part lies in what is damaged", lost);
+        rc = lose(reading, "record of which a part is damaged or missing", lost);
     if (!rc && damaged)
         rc = lose(reading, "table is damaged: the rest of it was not read", 1);
     return rc;

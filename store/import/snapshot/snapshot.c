@@ -81,10 +81,11 @@ static int refuse(const struct snapshot *snapshot, const char *path, bool trunca
                           "steps, _dump_snapshot() after them",
                           "%s: a memory snapshot without a block in use and without a history",
                           path);
-    return tacho_fail(err, TACHO_ENOTSUP,
-                      "give a file of torch.cuda.memory._dump_snapshot(), or a dump of the NCCL "
-                      "flight recorder (TORCH_NCCL_DUMP_ON_TIMEOUT)",
-                      "%s: a Python pickle of something else", path);
+    return tacho_fail(
+        err, TACHO_ENOTSUP,
+        "give a file of torch.cuda.memory._dump_snapshot(), or a dump of the NCCL "
+        "flight recorder (TORCH_NCCL_DUMP_ON_TIMEOUT)",
+        "%s: a Python pickle, but neither a memory snapshot nor a flight recorder dump", path);
 }
 
 static int write_keys(const struct snapshot *snapshot)

@@ -179,7 +179,7 @@ static int read_cut_plane(struct xspace *space, struct pb_span file)
              space->cut[0] ? space->cut : "(of unknown name)");
     if (!rc)
         rc = imp_loss(space->rows.run, reason, 1);
-    snprintf(reason, sizeof reason, "event of plane %s whose name lies behind the end of the file",
+    snprintf(reason, sizeof reason, "event of plane %s without its name: the file was cut off",
              space->cut);
     return rc || !space->nameless ? rc : imp_loss(space->rows.run, reason, space->nameless);
 }

@@ -64,7 +64,7 @@ for f in cut two; do
     grep -q '"lost_events": null' "$work/out" || fail "$f: $(grep lost_events "$work/out")"
     grep -q '"/trust/lost_events": "' "$work/out" || fail "$f: no reason for it"
 done
-grep -q '"text behind the end of the trace: not read"' "$work/out" || fail "two traces in one file: not said"
+grep -q '"text after the end of the trace: not read"' "$work/out" || fail "two traces in one file: not said"
 mkdir same && cp t.json same/a_rank0.json && cp t.json same/b_rank0.json
 expect 0 "$TACHO" report same --json
 grep -q '"lost_events": 0,' "$work/out" || fail "same rank: $(grep lost_events "$work/out")"

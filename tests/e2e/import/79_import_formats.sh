@@ -34,13 +34,13 @@ refused 4 lfs.json.gz 'Git LFS' 'git lfs pull'
 refused 4 stats.csv 'rocprofv3' '--output-format json'
 refused 4 a.zip 'zip archive'
 refused 3 text.xplane.pb 'copied as text' 'binary'
-refused 4 system.pickle 'runs code (STACK_GLOBAL)'
+refused 4 system.pickle 'runs code (opcode STACK_GLOBAL)'
 [ -e was-run ] && fail "the pickle ran its command"
-refused 4 bomb.pickle 'a Python pickle of something else'
-refused 4 deep.pickle 'a Python pickle of something else'
-refused 4 other.pickle 'a Python pickle of something else'
+refused 4 bomb.pickle 'neither a memory snapshot nor a flight recorder dump'
+refused 4 deep.pickle 'neither a memory snapshot nor a flight recorder dump'
+refused 4 other.pickle 'neither a memory snapshot nor a flight recorder dump'
 refused 3 long.pickle 'cut off'
-refused 3 gap.pickle 'numbers its objects in no order'
+refused 3 gap.pickle 'memo has gaps beyond the limit'
 
 # folders: one without a trace is searched below; of JAX's sessions the newest, of its two formats the XPlane
 "$TACHO" import deep -o deep.tacho 2> err || fail "a folder of folders: $(cat err)"

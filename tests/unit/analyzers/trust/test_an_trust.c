@@ -152,6 +152,67 @@ static void test_unknown_number_lost(void **state)
     fx_close(f);
 }
 
+/* What importers and the recorder write into the table `loss`. */
+static struct an_result *one_loss(struct fixture *f, const char *source, const char *reason)
+{
+    struct store_loss loss = {
+        .source = source, .reason = reason, .count = 3, .t0 = FX_NONE, .t1 = FX_NONE};
+    fx_open(f);
+    steps(f, 90);
+    FX(store_loss_add(f->s, &loss));
+    return fx_analyze(f);
+}
+
+/* A count of cuts, pages or files is no count of events. */
+static void test_counts_of_places(void **state)
+{
+    static const char *const reasons[] = {
+        "file ends in the middle of plane /device:GPU:0",
+        "file ends between its planes, or is damaged there",
+        "gzip data ends early or is damaged",
+        "text after the end of the trace: not read",
+        "database page missing: the file was cut off",
+        "table is damaged: the rest of it was not read",
+        "plane or line is damaged",
+        "compressed packets that are damaged or too large",
+        "entry with more than 65,536 values: the others were not read",
+        "tags beyond the 4096th",
+        "capture in a format that has to be converted to be read"};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        struct an_result *r = one_loss(f, "trace.db", reasons[i]);
+        assert_false(r->trust.lost_events.valid);
+        assert_string_equal(r->trust.lost_events.reason, reasons[i]);
+        assert_true(r->trust.losses[0].lost);
+        fx_close(f);
+    }
+}
+
+/* Events that are there all the same, other captures, and what was not measured. */
+static void test_nothing_is_missing(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"trace.json", "duration below 0 (kept as 0)"},
+        {"trace.json", "event has no usable duration (kept, its end is open)"},
+        {"trace.json", "begin event (ph B) without its end (kept, its end is open)"},
+        {"trace.sqlite", "NVTX payload that does not match its schema (kept: the range has none)"},
+        {"trace.sqlite", "name in a damaged part of the file (kept: its event has none)"},
+        {"trace.et", "dependency on a node that is not in the file (kept: the node begins "
+                     "without it)"},
+        {"folder", "earlier capture of the same worker: report its file alone"},
+        {"peak", "instruction peak not measured: no loop for this CPU architecture yet"}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct an_result *r = one_loss(f, pairs[i][0], pairs[i][1]);
+        assert_true(r->trust.lost_events.valid);
+        assert_int_equal(r->trust.lost_events.value, 0);
+        assert_int_equal(r->trust.loss_count, 1);
+        fx_close(f);
+    }
+}
+
 static void test_counters_only(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -193,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_all_lost),
         cmocka_unit_test(test_unknown_number_lost),
         cmocka_unit_test(test_count_at_its_end),
+        cmocka_unit_test(test_counts_of_places),
+        cmocka_unit_test(test_nothing_is_missing),
         cmocka_unit_test(test_counters_only),
         cmocka_unit_test(test_suspended),
     };
