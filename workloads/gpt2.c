@@ -84,8 +84,8 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
     int split = layout->pp > 1 && lt_stages_split(staging->kind);
     if (split && plan->mode.recompute != LT_RECOMPUTE_NONE)
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or leave it out",
-                          "--pipeline %s: not with --recompute block: its weights pass reads what "
-                          "would be made again",
+                          "--pipeline %s: not with --recompute block: its weights pass reads "
+                          "activations that would not be kept",
                           lt_stages_name(staging->kind));
     if (layout->ep > 1)
         return tacho_fail(err, TACHO_EUSAGE, "choose a moe model", "%s: has no experts to divide",

@@ -273,16 +273,18 @@ static int parse_codec(const struct options *options, const char *text, struct l
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     int codec = lt_codec_find(name);
     if (codec < 0 || length >= sizeof name || (packed && strcmp(packed, "+zstd") != 0))
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "none, bf16, int8, 1bit, topk, randk, powersgd or adaptive; +zstd behind "
-                          "it packs its messages, but not those of powersgd",
-                          "--compress %s: unknown", text);
+        return tacho_fail(
+            err, TACHO_EUSAGE,
+            "none, bf16, int8, 1bit, topk, randk, powersgd or adaptive; +zstd after a name "
+            "packs its messages, but not those of powersgd",
+            "--compress %s: unknown", text);
     if (codec == LT_CODEC_POWER_SGD && packed)
         return tacho_fail(err, TACHO_EUSAGE, "use powersgd alone, or for instance int8+zstd",
-                          "--compress %s: its factors are added up on their way", text);
+                          "--compress %s: its factors are summed in transit, packed ones cannot be",
+                          text);
     if (codec == LT_CODEC_POWER_SGD && strcmp(options->matmul_precision, "fp32") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "leave --matmul-precision out",
-                          "--compress powersgd: what it keeps needs GEMMs in fp32");
+                          "--compress powersgd: its error feedback needs GEMMs in fp32");
     if (packed && !lt_packer_works())
         return tacho_fail(err, TACHO_ENOTSUP,
                           "install libzstd-dev, remove config.mk from the build folder, make",

@@ -345,7 +345,7 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
     if (in_flight < 0)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     if (!plan->divide)
-        return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
+        return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2, llama or moe model",
                           "--layout: this recipe cannot be divided");
     return plan->divide(plan->arg, &division->layout, &staging, in_flight, err);
 }

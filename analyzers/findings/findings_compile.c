@@ -138,8 +138,8 @@ static void pieces(struct an_findings_list *findings, const struct regions *regi
     struct an_finding *finding =
         an_findings_add(findings, "GRAPH_BREAK",
                         an_finding_text(context,
-                                        "what torch.compile made of the steps is %" PRId64
-                                        " pieces: up to %" PRId64 " graph breaks",
+                                        "torch.compile made %" PRId64
+                                        " graphs of the steps: up to %" PRId64 " graph breaks",
                                         regions->frames, regions->frames - 1));
     for (int frame = 0, noted = 0; frame < FRAMES_MOST && noted < NAMED; frame++)
         if (regions->seen[frame]) {
@@ -251,7 +251,7 @@ static void graph_breaks(struct an_findings_list *findings, const struct names *
     struct an_finding *finding = an_findings_add(
         findings, "GRAPH_BREAK",
         an_finding_text(context,
-                        "torch.compile could not take the program as one graph: %" PRId64
+                        "torch.compile could not make one graph of the program: %" PRId64
                         " graph breaks in %zu places",
                         breaks->times, breaks->count));
     name_them(context, finding, breaks);

@@ -121,8 +121,9 @@ static bool line_gain(struct an_context *context, const struct function *functio
     finding->gain = (struct an_gain){.low = an_num(100 * low / (1 - low)),
                                      .expected = an_num(100 * share / (1 - share)),
                                      .high = an_num(100 * high / (1 - high))};
-    finding->method = "step / (step - that time) - 1; that time: host and unattributed time of the "
-                      "budget x the function's part of the looks in it; 90 % by looks and steps";
+    finding->method =
+        "step / (step - that time) - 1; that time: host and unattributed time of the "
+        "budget x the function's share of the samples in it; 90 % by samples and steps";
     finding->bound = false;
     return true;
 }

@@ -204,7 +204,7 @@ static int garbage(struct an_findings_list *findings, struct sums *sums, size_t 
     an_finding_note(context, finding, "%.2g collections a step, %.2g of them full",
                     (double)sums->count / (double)steps, (double)sums->full_count / (double)steps);
     finding->what_if = "collection=0";
-    finding->action = "gc.freeze() once model and data are set up, so that collections leave out "
+    finding->action = "gc.freeze() once model and data are set up, so that collections skip "
                       "what stays; fewer objects that refer to each other in a step";
     if (2 * sums->full > sums->collected) {
         double every = RARER * (double)steps / (double)sums->full_count;
@@ -316,7 +316,7 @@ static void rare_collections(struct an_findings_list *findings, const struct sum
     an_finding_ceiling(finding, 100, share, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: time / (time - that time) - 1";
     finding->bound = true;
-    finding->action = "gc.freeze() once model and data are set up, so that collections leave out "
+    finding->action = "gc.freeze() once model and data are set up, so that collections skip "
                       "what stays; of many ranks, gc.disable() and gc.collect() in the same steps "
                       "on all: one that pauses holds up the others";
     finding->verify = an_command_rerun(context, "fewer collections");
@@ -423,7 +423,7 @@ static int small_batch(struct an_findings_list *findings)
         findings, "SMALL_BATCH_HOST",
         an_finding_text(context,
                         "calling %.0f operators takes %.0f %% of the step, however small the batch "
-                        "is: a larger one shares that time",
+                        "is: a larger one spreads that time over more samples",
                         calls.forward + calls.backward, share.mean));
     an_finding_evidence(finding, an_class_share_text(context, &share, "calls of operators"));
     an_finding_note(context, finding,
@@ -456,17 +456,16 @@ static const struct debugging {
     {"anomaly detection",
      "autograd's anomaly detection is on: it keeps a traceback of every operator and looks for NaN "
      "in every gradient",
-     "torch.autograd.set_detect_anomaly(False): it is for the search of the operator that makes a "
-     "NaN"},
+     "torch.autograd.set_detect_anomaly(False): it is for finding the operator that makes a NaN"},
     {"torch.profiler", "torch.profiler is on while the program trains: it records every operator",
      "end the profiler after the steps that are looked at: torch.profiler.schedule(wait, warmup, "
      "active)"},
     {"CUDA_LAUNCH_BLOCKING",
      "CUDA_LAUNCH_BLOCKING is set: each launch waits until its kernel has ended",
-     "take CUDA_LAUNCH_BLOCKING out of the environment"},
+     "unset CUDA_LAUNCH_BLOCKING"},
     {"TORCH_DISTRIBUTED_DEBUG",
      "TORCH_DISTRIBUTED_DEBUG is DETAIL: before each collective the ranks compare what they call",
-     "take TORCH_DISTRIBUTED_DEBUG out of the environment, or set it to OFF"}};
+     "unset TORCH_DISTRIBUTED_DEBUG, or set it to OFF"}};
 
 /* The share of looks at which a switch was on; of the first process that has the counter. */
 static double part_on(const struct an_trace *trace, const char *name)
@@ -512,7 +511,7 @@ static void debug_mode(struct an_findings_list *findings)
         if (part < 0.5)
             continue;
         struct an_finding *finding = an_findings_add(findings, "DEBUG_MODE", debugging[i].claim);
-        an_finding_note(context, finding, "on at %.0f %% of the looks between steps (%s)",
+        an_finding_note(context, finding, "on in %.0f %% of the checks between steps (%s)",
                         100 * part, an_window_text(context));
         if (!i)
             say_anomaly_cost(context, finding);
@@ -523,7 +522,7 @@ static void debug_mode(struct an_findings_list *findings)
         finding->method = "no gain: the switch is read between steps";
         finding->fault = true;
         finding->verify = an_command_rerun(context, "the switch off");
-        finding->wrong_when = "the run is one that looks for a fault";
+        finding->wrong_when = "the run is for debugging";
     }
 }
 

@@ -50,14 +50,15 @@ int lt_context_find(const char *name)
 static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
 {
     if (layout->ep > 1 && layout->cp > 1)
-        return tacho_fail(err, TACHO_EUSAGE, "use dp and pp beside ep",
-                          "--layout %s: not ep with cp: the room of experts and the loss of their "
-                          "balance are of all rows of a micro-batch, no rank would have them",
-                          text);
+        return tacho_fail(
+            err, TACHO_EUSAGE, "use dp and pp beside ep",
+            "--layout %s: not ep with cp: capacity and balance loss of the experts need "
+            "all rows of a micro-batch, and with cp no rank has them",
+            text);
     if (layout->ep > 1 && layout->tp > 1)
         return tacho_fail(err, TACHO_EUSAGE, "use dp and pp beside ep",
-                          "--layout %s: not ep with tp: attention and vocabulary of a mixture "
-                          "cannot be divided",
+                          "--layout %s: not ep with tp: attention and vocabulary of a mixture of "
+                          "experts cannot be divided",
                           text);
     return 0;
 }

@@ -31,7 +31,7 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
     if (lt_layout_divides(&config->layout) && !model->ops->stage)
-        return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
+        return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2, llama or moe model",
                           "--layout: %s cannot be divided", name);
     return 0;
 }

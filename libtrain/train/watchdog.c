@@ -117,7 +117,7 @@ static void end_for_calls(struct lt_watchdog *watchdog, const char *how)
     int rank = lt_board_judge(&watchdog->board, text, sizeof text);
     if (speaks)
         fprintf(stderr, "train: %s: %s%s\n", how, text,
-                rank < 0 ? " (which of them is wrong cannot be told)" : "");
+                rank < 0 ? " (which of them is at fault is not known)" : "");
     end_job(watchdog, speaks);
 }
 
@@ -132,7 +132,8 @@ static void warn(struct lt_watchdog *watchdog)
         if (!desk || i == board->rank || __atomic_load_n(&desk->waiting, __ATOMIC_ACQUIRE))
             continue;
         lt_board_last(board, i, last, sizeof last);
-        fprintf(stderr, "train: rank %d has waited for %lld s; rank %d is in no call: %s\n",
+        fprintf(stderr,
+                "train: rank %d has waited for %lld s; rank %d is outside communication: %s\n",
                 board->rank, (long long)(LONG_NS / 1000000000), i, last);
         return;
     }
@@ -188,7 +189,7 @@ static void call(void *arg, const struct tacho_comm *comm)
     int differs = -1;
     lt_mpi_fault(lt_board_call(&watchdog->board, call, &differs));
     if (differs >= 0)
-        end_for_calls(watchdog, "two ranks have made calls that do not fit");
+        end_for_calls(watchdog, "two ranks have made calls that do not match");
 }
 
 int lt_watchdog_open(struct lt_watchdog **out, const struct lt_mpi_place *place,
@@ -246,7 +247,7 @@ void lt_watchdog_attach(struct lt_watchdog *watchdog, struct lt_trace *trace)
 void lt_watchdog_step(struct lt_watchdog *watchdog, int64_t step)
 {
     if (watches(watchdog) && lt_board_step(&watchdog->board, step) >= 0)
-        end_for_calls(watchdog, "ranks have made unequal numbers of calls");
+        end_for_calls(watchdog, "ranks have made different numbers of calls");
 }
 
 void lt_watchdog_saved(struct lt_watchdog *watchdog, const char *path, int64_t steps)

@@ -26,7 +26,7 @@ else
     [ $? = 4 ] && grep -q '^hint: install libzstd-dev' err || wrong "without zstd: $(cat err)"
 fi
 "${train[@]}" --compress powersgd+zstd > out 2> err
-[ $? = 2 ] && grep -q 'added up on their way' err || wrong "powersgd+zstd: $(cat err)"
+[ $? = 2 ] && grep -q 'summed in transit' err || wrong "powersgd+zstd: $(cat err)"
 # by measurement: over a link of 1 MB/s some codec is predicted to be the fastest, and is taken; what is sent to measure is said and counted. So slow
 # a link, on which gradients take some 95 ms, decides also where other programs take the cores for some milliseconds of each message
 if [ "$cores" -ge 2 ]; then

@@ -381,7 +381,7 @@ static void test_switches_for_debugging(void **state)
         if (found) {
             assert_ptr_equal(found, result->findings); /* before what has a gain */
             says(found->action, "set_detect_anomaly(False)");
-            says(found->evidence[0], "on at 100 % of the looks");
+            says(found->evidence[0], "on in 100 % of the checks");
             says(found->evidence[1], nodes ? "220 of them make 8.0 % of the step at least"
                                            : "300 of them make 10.0 % of the step at least");
         }
