@@ -16,6 +16,7 @@
 #include "cli/commands/commands.h"
 #include "cli/view/view.h"
 #include "cli/watch/fleet_view.h"
+#include "reports/json/json_writer.h"
 
 #define SCHEMA      "tacho-top/1"
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
@@ -80,10 +81,14 @@ const struct cli_spec cli_top_spec = {
 
 /* ---- one line of JSON ------------------------------------------------------------------------------------------------------------- */
 
-/* A string or null: jansson refuses text that is not UTF-8. */
+/* A string or null: jansson refuses text that is not UTF-8. As in the report, a text has at most
+ * REP_JSON_TEXT bytes; it is cut between two characters. */
 static json_t *text(const char *string)
 {
-    json_t *j = string ? json_string(string) : NULL; /* NULL: not UTF-8 */
+    size_t bytes = string ? strnlen(string, REP_JSON_TEXT) : 0;
+    while (bytes && ((unsigned char)string[bytes] & 0xc0) == 0x80)
+        bytes--;
+    json_t *j = string ? json_stringn(string, bytes) : NULL; /* NULL: not UTF-8 */
     return j ? j : json_null();
 }
 

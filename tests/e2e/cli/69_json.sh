@@ -156,6 +156,12 @@ refuse 2 sql --json run.tacho 'SELEC 1'
 refuse 3 sql --json nothing.tacho 'SELECT 1'
 refuse 2 top --json --batch run.tacho
 refuse 3 top --json nothing.tacho
+# a text of a damaged file is as long in a line of top as in a report at most
+cp run.tacho long.tacho
+sqlite3 long.tacho "UPDATE track SET device = replace(hex(zeroblob(1500000)), '0', char(1)) WHERE id = (SELECT min(id) FROM track WHERE kind = 'counter')"
+"$TACHO" top --json -n 1 long.tacho > long.json || fail "top --json of a long text"
+as_schema top long.json
+[ "$(stat -c %s long.json)" -lt 1000000 ] || fail "a text of 3 MB takes $(stat -c %s long.json) bytes"
 refuse 2 calibrate --json --banana
 [ $wrong -ge 30 ] || fail "$wrong invocations"
 as_schema message message.*.json
