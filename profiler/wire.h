@@ -116,8 +116,8 @@ enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 
     X(GPU_LATE, 1, "device records not flushed: CUPTI did not answer when the process ended") \
     X(NCCL_SLOTS, 1, "collective not recorded: table of running collectives full") \
     X(NO_FOLDER, 1, \
-      "event dropped: a child changed its user or its root and cannot make a pool (start a tacho " \
-      "of its own in it)")
+      "event dropped: a child changed its user or its root directory and cannot make a pool " \
+      "(start a tacho of its own in it)")
 
 enum wire_loss_reason {
 #define WIRE_LOSS_ENUM(name, event_lost, text) WIRE_LOSS_##name,

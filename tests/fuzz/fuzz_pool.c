@@ -345,7 +345,7 @@ static store *opened(struct pool *p, struct col_drain *d, store *old, struct fuz
     int folder = open(p->folder, O_RDONLY | O_DIRECTORY);
     check(col_drain_open(d, db, folder, &err) == 0);
     close(folder);
-    int rc = old ? col_drain_load(d, &err) : 0;
+    int rc = old ? col_drain_load(d, p->folder, &err) : 0;
     if (!rc)
         return db;
     check(rc == TACHO_EVERSION ||

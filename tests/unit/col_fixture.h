@@ -207,7 +207,7 @@ static inline store *taken_over(struct pool *p, struct col_drain *d, store *db)
     store_close(db);
     assert_int_equal(store_resume(p->db, &db, &err), 0);
     open_drain(p, d, db);
-    assert_int_equal(col_drain_load(d, &err), 0);
+    assert_int_equal(col_drain_load(d, p->folder, &err), 0);
     return db;
 }
 

@@ -381,7 +381,8 @@ int col_save_process(struct col_drain *drain, struct col_process *process);
 int col_save_totals(struct col_drain *drain);
 int col_save_anchors(struct col_drain *drain);
 int col_forget_pool(struct col_drain *drain, struct col_pool *pool);
-/* Loads what the file's last commit says. Call once, after col_drain_open. */
-int col_drain_load(struct col_drain *drain, struct tacho_error *err);
+/* Loads what the file's last commit says. Call once, after col_drain_open. `run` names the run in
+ * messages. */
+int col_drain_load(struct col_drain *drain, const char *run, struct tacho_error *err);
 
 #endif

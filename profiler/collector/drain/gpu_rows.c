@@ -165,8 +165,8 @@ static bool times(struct col_drain *drain, struct col_pool *pool,
     int64_t when = record->start ? row->start : STORE_ABSENT;
     *rc = lose(
         drain,
-        other ? "record of an unknown clock: another profiler changed CUPTI's, and the process "
-                "ended before it was read twice"
+        other ? "record with an unknown clock: another profiler changed CUPTI's, and the process "
+                "ended before the new one was read twice"
               : reason[origin],
         when);
     return false;

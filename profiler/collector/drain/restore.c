@@ -219,12 +219,12 @@ static int settle_missing_pool(struct col_drain *drain, const char *name,
     if (rc == 0 && !was_drained)
         rc = col_drain_loss(drain, "collector",
                             drain->other_boot
-                                ? "recording in memory lost: the machine was started again"
+                                ? "recording in memory lost: the machine was rebooted"
                                 : "rest of a pool not read: its file was removed or replaced",
                             STORE_ABSENT, drain->last_commit, STORE_ABSENT);
     if (!process->gone)
         col_process_ended(process, STORE_ABSENT, STORE_ABSENT,
-                          drain->other_boot ? "unknown: the machine was started again"
+                          drain->other_boot ? "unknown: the machine was rebooted"
                                             : "unknown: its pool is gone");
     col_steps_free(&pool.steps);
     return rc;
@@ -448,8 +448,9 @@ static int load_all(struct col_drain *drain)
     return rc ? rc : store_position_each(drain->db, load_position, drain);
 }
 
-int col_drain_load(struct col_drain *drain, struct tacho_error *err)
+int col_drain_load(struct col_drain *drain, const char *run, struct tacho_error *err)
 {
+    static const char damaged[] = "sqlite3 opens run.db in it, which has what is stored already";
     drain->taken_over = true;
     int rc = load_all(drain);
     /* What goes wrong before the next round must not make ended processes look alive. */
@@ -457,13 +458,14 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
         col_pool_check_gone(drain, drain->pool[i]);
     if (rc == TACHO_EVERSION)
         return tacho_fail(err, rc, "use the tacho that recorded it",
-                          "live run: its state was written by another build of tacho");
+                          "%s: its state was written by another build of tacho", run);
     if (rc == TACHO_EBUSY)
-        return tacho_fail(
-            err, rc, NULL,
-            "live run: a pool cannot be opened now: too many open files, or no memory");
+        return tacho_fail(err, rc, "raise the limits (ulimit -n, ulimit -v), and try again",
+                          "%s: a pool cannot be opened now: too many open files, or no memory",
+                          run);
     if (rc)
-        return tacho_fail(err, rc, NULL, "live run: %s", tacho_error_text(rc));
+        return tacho_fail(err, rc, rc == TACHO_ENOMEM ? NULL : damaged, "%s: its state: %s", run,
+                          tacho_error_text(rc));
     return 0;
 }
 

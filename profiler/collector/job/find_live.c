@@ -97,8 +97,9 @@ int col_find_live(struct col_found *found, struct tacho_error *err)
     struct newest newest = {.found = found};
     memset(found, 0, sizeof *found);
     if (col_each_live(keep_newest, &newest))
-        return tacho_fail(err, TACHO_ENOTFOUND, NULL,
-                          "this machine does not show whether a run is being recorded");
+        return tacho_fail(err, TACHO_ENOTFOUND,
+                          "name the run: NAME.tacho.live; or mount -t proc proc /proc",
+                          "/proc: cannot be read, and it says which runs are being recorded");
     if (!found->live)
         return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'",
                           "no run is being recorded on this machine");

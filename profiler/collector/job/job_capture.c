@@ -423,7 +423,7 @@ static int agree(const struct meeting *meeting, struct col_capture *capture,
                               (long long)capture->at);
     }
     return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead",
-                      "%s: the steps were over before all machines knew", meeting->path);
+                      "%s: the steps were over before all machines knew of them", meeting->path);
 }
 
 /* Waits until all recorders are past the window, or have given no sign of life for a while. */

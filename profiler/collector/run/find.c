@@ -24,7 +24,7 @@ static int write_recovered(struct col_session *session)
 /* Sets how the run ended, as far as that is known: its collector did not see it. */
 static void describe_end(struct col_session *session)
 {
-    const char *how = session->drain.other_boot ? "unknown: the machine was started again"
+    const char *how = session->drain.other_boot ? "unknown: the machine was rebooted"
                                                 : "unknown: the collector was killed";
     bool was_full = col_live_was_full(&session->live);
     const char *why = was_full ? "the disk was full" : "collector killed";
@@ -255,7 +255,8 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
         return 0;
     }
     if (strlen(found->run) + sizeof "/run.db" > sizeof found->path)
-        return tacho_fail(err, TACHO_EUSAGE, NULL, "path too long");
+        return tacho_fail(err, TACHO_EUSAGE, "change into its folder, and give the name alone",
+                          "path too long");
     snprintf(found->path, sizeof found->path, "%.4000s/run.db", found->run);
     found->live = true;
     if (!finish || col_live_locked(found->run))

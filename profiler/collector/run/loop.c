@@ -148,13 +148,14 @@ static int lend_files(struct col_session *session)
     if (session->lender.refused == session->refused)
         return 0;
     if (!session->refused)
-        col_session_warn(session, "a process that runs as another user or with another root could "
-                                  "not be recorded: there was no file for its events");
+        col_session_warn(session,
+                         "a process that runs as another user or with another root directory "
+                         "could not be recorded: it got no file for its events");
     session->refused = session->lender.refused;
     session->drain.stats.uncounted++;
     return col_drain_loss_uncounted(
         &session->drain, "agent",
-        "event dropped: no file for the pool of a process of another user or root");
+        "event dropped: no pool for a process of another user or with another root directory");
 }
 
 /* Notes that a process of the run can neither record nor say so. */

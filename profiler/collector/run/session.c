@@ -201,7 +201,7 @@ static int load(struct col_session *session, struct tacho_error *err)
         return col_session_store_error(session, rc, err);
     if (!session->started)
         session->started = search.setup.started;
-    return col_drain_load(&session->drain, err);
+    return col_drain_load(&session->drain, session->live.folder, err);
 }
 
 int col_session_resume(struct col_session *session, struct tacho_error *err)
@@ -396,7 +396,7 @@ static int finish_once(struct col_session *session, int (*last_words)(struct col
     int rc = last_rounds(session);
     if (rc == TACHO_EBUSY && session->drain.waiting)
         return tacho_fail(
-            err, rc, NULL,
+            err, rc, "raise the limits (ulimit -n, ulimit -v), then 'tacho recover' it",
             "%s: %u pools of its processes cannot be opened now: too many open files, "
             "or no memory",
             session->live.folder, session->drain.waiting);

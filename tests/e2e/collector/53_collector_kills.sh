@@ -24,8 +24,8 @@ one reboot.tacho.live/run.db "UPDATE live_state SET value=CAST(x'78'||substr(val
 expect 0 "$TACHO" recover reboot.tacho.live
 whole reboot.tacho
 [ "$(one reboot.tacho "SELECT count(*) FROM slice")" -gt 1000 ] || wrong "reboot: $(one reboot.tacho 'SELECT count(*) FROM slice') slices"
-[ "$(one reboot.tacho "SELECT count(*) FROM loss WHERE reason LIKE '%machine was started again%'")" = 1 ] || wrong "reboot: no loss row"
-one reboot.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'started again' || wrong "reboot: how it ended"
+[ "$(one reboot.tacho "SELECT count(*) FROM loss WHERE reason LIKE '%machine was rebooted%'")" = 1 ] || wrong "reboot: no loss row"
+one reboot.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'rebooted' || wrong "reboot: how it ended"
 
 # ---- recovered much later: the end of the run is when it ended, not when somebody looked
 "$TACHO" run --no-peak --no-counters -o late -- "$bin/target_events" --forever --rate 5000 > out 2> err &

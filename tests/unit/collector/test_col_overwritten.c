@@ -580,7 +580,7 @@ static int take_over_state(struct pool *p, const char *key, const void *value, s
     assert_int_equal(store_live_set(db, key, value, bytes), 0);
     assert_int_equal(store_commit(db), 0);
     open_drain(p, &d, db);
-    int rc = col_drain_load(&d, &err);
+    int rc = col_drain_load(&d, p->folder, &err);
     assert_int_not_equal(rc, TACHO_ENOMEM); /* what it says is not what it needs */
     if (rc == 0)
         (void)col_drain_round(&d, &more);
