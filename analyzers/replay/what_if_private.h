@@ -101,5 +101,8 @@ int an_plan_rescale_open(struct an_plan *plan);
  * curve after the edit as before, or by as many ns; the curve's ratio is at the low or the high end
  * of its error. */
 void an_plan_rescale(struct an_plan *plan, int reading);
+/* What the curve gives for the run's GEMMs as they are, as a share of the time that they take in
+ * it: at most 1, which it is where the curve does not cover them. 0 or TACHO_ENOMEM. */
+int an_plan_curve_share(const struct an_plan *plan, double *share);
 
 #endif

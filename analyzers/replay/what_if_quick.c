@@ -2,8 +2,8 @@
  *
  * How fast what stays of a step is at best, where an edit removes most of it. All of it was
  * recorded after the pause or the wait that the edit removes: threads slept, caches were cold, and
- * the processor's clock was low. The better repeats of its pieces
- * bound it.
+ * the processor's clock was low. The better repeats of its pieces are in the run; what its GEMMs
+ * take without a pause was measured by `tacho calibrate`.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -306,3 +306,26 @@ int an_plan_rescale_open(struct an_plan *plan)
     plan->condition = plan->reason ? NULL : condition_of(plan);
     return 0;
 }
+
+int an_plan_curve_share(const struct an_plan *plan, double *share)
+{
+    struct an_plan as_recorded = {.state = plan->state, .micro = 1};
+    double by_curve = 0, all = 0, before, after;
+    int rc = an_plan_rescale_open(&as_recorded);
+    *share = 1;
+    if (rc || as_recorded.reason)
+        return rc;
+    const struct an_rescale *rescale = as_recorded.rescale;
+    const struct an_trace *trace = plan->state->replay->context->trace;
+    for (uint32_t i = 0; i < trace->detail_count; i++) {
+        if (!rescale->calls[i] || !is_gemm(&trace->detail[i]) ||
+            !strcmp(trace->detail[i].pass, "optimizer") ||
+            !curve_times(&as_recorded, i, &before, &after))
+            continue;
+        by_curve += before * (double)rescale->calls[i];
+        all += rescale->call_ns[i] * (double)rescale->calls[i];
+    }
+    if (all > 0)
+        *share = fmin(1, by_curve / all * exp(-Z_90 * rescale->curve.error));
+    return 0;
+}

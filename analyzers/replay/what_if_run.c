@@ -267,12 +267,15 @@ static bool on_threads(const struct an_context *context)
 /* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
  * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
  * much as the better ones are, and where most of the step goes, than in the better ones, too, which
- * are replayed then: they also followed a pause. */
+ * are replayed then: they also followed a pause. At best it is as fast as its GEMMs
+ * were when they were calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
-    double part = 1, of_sum = 1;
+    double part = 1, of_sum = 1, curve = 1;
     int rc = an_plan_quicken(plan, &part, &of_sum);
+    if (!rc && most)
+        rc = an_plan_curve_share(plan, &curve);
     if (!rc && most) {
         an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
         plan->busy *= of_sum; /* faster work takes less CPU time, too */
@@ -280,8 +283,8 @@ static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most
         outcome->high = kept.high; /* it is a bound from below */
         outcome->new_high = kept.new_high;
     }
-    outcome->low *= part;
-    outcome->new_low *= part;
+    outcome->low = fmin(outcome->low * part, curve * kept.low);
+    outcome->new_low = fmin(outcome->new_low * part, curve * kept.new_low);
     return rc;
 }
 

@@ -69,6 +69,17 @@ static int64_t work(struct fixture *f, const char *kind, const char *pass, int64
     return fx_intern(f, &d);
 }
 
+static void step_row(struct fixture *f, int index, int64_t tokens, int64_t begin)
+{
+    struct store_step row = {.process = f->process,
+                             .index = index,
+                             .start = FX_BASE + begin,
+                             .end = FX_BASE + begin + STEP_US * 1000,
+                             .tokens = tokens,
+                             .samples = 8};
+    FX(store_step_add(f->s, &row));
+}
+
 /* Micro-steps of GEMMs, one gelu and host time up to their end; then the optimizer, and host time
  * up to 3 ms. */
 static void steps(struct fixture *f, int micro, int64_t gemm_us)
@@ -78,13 +89,7 @@ static void steps(struct fixture *f, int micro, int64_t gemm_us)
     for (int i = 0; i < STEPS; i++) {
         int64_t begin = (int64_t)i * STEP_US * 1000, at = begin;
         add(f, begin, STEP_US, "step", fx_schema(f, "tacho.step"));
-        struct store_step row = {.process = f->process,
-                                 .index = i,
-                                 .start = FX_BASE + begin,
-                                 .end = FX_BASE + begin + STEP_US * 1000,
-                                 .tokens = TOKENS,
-                                 .samples = 8};
-        FX(store_step_add(f->s, &row));
+        step_row(f, i, TOKENS, begin);
         for (int m = 0; m < micro; m++) {
             int64_t each = (STEP_US - ADAM_US - 100) / micro;
             add(f, at, each, "micro_step", fx_kind(f, "micro_step"));
@@ -276,6 +281,45 @@ static void not_covered(void **state)
     fx_close(f);
 }
 
+#define LOG_US  2000
+#define SLOW_US 300 /* three times what the curve says of 256 rows */
+
+/* Steps that wait for a log after few GEMMs, which are slow after that pause: all the repeats that
+ * were recorded are. */
+static void logged_steps(struct fixture *f)
+{
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    for (int i = 0; i < STEPS; i++) {
+        int64_t begin = (int64_t)i * STEP_US * 1000, at = begin;
+        add(f, begin, STEP_US, "step", fx_schema(f, "tacho.step"));
+        step_row(f, i, TOKENS / 2, begin);
+        for (int k = 0; k < 3; k++)
+            at = add(f, at, SLOW_US, "matmul", work(f, "matrix", "forward", TOKENS / 2));
+        add(f, at, LOG_US, "log", fx_kind(f, "log"));
+    }
+}
+
+/* What a step takes without the log is not in the run. The curve of GEMMs, which was measured
+ * without pauses, bounds it from below; without a curve the repeats do. */
+static void after_a_pause(void **state)
+{
+    const double left_ms = (STEP_US - 0.99 * LOG_US) / 1000;
+    (void)state;
+    for (int calibrated = 0; calibrated < 2; calibrated++) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        if (calibrated)
+            curve(f);
+        logged_steps(f);
+        const struct an_what_if *w = edited(f, "framework=1%");
+        assert_null(w->reason);
+        assert_near(w->step_ms.value, left_ms, 0.01 * left_ms);
+        assert_near(w->step_low_ms.value, calibrated ? left_ms / 3 : left_ms, 0.02 * left_ms);
+        assert_near(w->step_high_ms.value, left_ms, 0.02 * left_ms);
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +331,7 @@ int main(void)
         cmocka_unit_test(monotonic),
         cmocka_unit_test(refusals),
         cmocka_unit_test(not_covered),
+        cmocka_unit_test(after_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
