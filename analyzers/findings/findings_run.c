@@ -10,6 +10,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/replay/what_if_run.h"
 
 #define RARE          0.02 /* of the steps' time: a phase that takes less needs no change */
 #define SLOW_START_MS 10000.0
@@ -58,7 +59,8 @@ static double loader_time(const struct an_context *context, double rest, double 
 }
 
 /* The gain with its 95 % interval: phases and steps vary independently, so the relative variances
- * of their sums add up. Of one phase only the bound is known. */
+ * of their sums add up; and the next run differs from this one as parts of this one differ from
+ * each other, where neighbouring steps are alike. Of one phase only the bound is known. */
 static void phase_gain(const struct an_context *context, const struct an_phase *phase, double times,
                        double lane_steps, struct an_finding *finding)
 {
@@ -67,7 +69,8 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
            least = loader_time(context, rest, lane_steps);
     double of_phase = phase->lane_sd_ms * sqrt((double)phase->lane_count) / phase->lane_ms;
     double of_steps = an_value_or_0(steps->sd_ms) * sqrt((double)steps->counted) / rest;
-    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps);
+    double of_run = context->what_if ? context->what_if->pairs_error : 0;
+    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps) + of_run;
     if (!isfinite(half)) {
         an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
                            "one phase does not show how much the next one takes");
@@ -81,7 +84,7 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
     finding->method =
         "the run's time again with so many fewer phases, each as long as those of this run: "
         "run / (run - those phases) - 1, but not faster than the loader's workers make batches; "
-        "95 % by the spread of phases and steps";
+        "95 % by the spread of phases, of steps and of parts of the run";
 }
 
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)

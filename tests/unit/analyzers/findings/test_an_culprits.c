@@ -31,6 +31,8 @@ struct phases {
     double mtbf_hours;
 };
 
+static int wave; /* so many steps take 9 ms, then as many 11; 0: all take 10 */
+
 /* The steps compute all the time. The options of the engine are known by its domain; a command of
  * Python gets that of PyTorch. */
 static const struct an_result *make(struct fixture *f, const struct phases *p)
@@ -54,9 +56,10 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
         fx_slice(f, worker, i * p->batch * MS, (i + 1) * p->batch * MS, "collate",
                  fx_kind(f, "collate"));
     for (int i = 0; i < STEPS; i++) {
-        fx_step(f, f->process, f->thread, i, at, at + 10 * MS, 64, false);
-        fx_slice(f, f->thread, at + 1000, at + 10 * MS - 1000, "matmul", work);
-        at += 10 * MS;
+        int64_t step_ms = wave ? 9 + 2 * (i / wave % 2) : 10;
+        fx_step(f, f->process, f->thread, i, at, at + step_ms * MS, 64, false);
+        fx_slice(f, f->thread, at + 1000, at + step_ms * MS - 1000, "matmul", work);
+        at += step_ms * MS;
         if (!p->every || (i + 1) % p->every)
             continue;
         int64_t ms = p->ms + ((i + 1) / p->every % 2 ? 0 : p->odd);
@@ -117,6 +120,33 @@ static void test_checkpoints(void **state)
     assert_non_null(x);
     assert_true(x->gain.low.value < 96 && x->gain.high.value > 97 && x->gain.low.value > 50);
     fx_close(f);
+}
+
+/* Ten steps of 9 ms, then ten of 11, and so on: the next run may have another share of them.
+ * Segments of 7 steps differ by up to 10 % from the run, so a run by 5.1 % (one standard
+ * deviation), and seven pairs of runs by 4.5 %. The steps alone (1 ms of 10, 40 of them) allow
+ * for 3.1 %. */
+static void test_checkpoints_between_waves(void **state)
+{
+    (void)state;
+    double width[2];
+    for (int slow = 0; slow < 2; slow++) {
+        struct fixture fx, *f = &fx;
+        wave = slow ? 10 : 0;
+        const struct an_result *r = make(f, &(struct phases){.kind = "checkpoint",
+                                                             .command = "[\"train\"]",
+                                                             .every = 2,
+                                                             .ms = 20,
+                                                             .mtbf_hours = 25e6 / 3600e3});
+        wave = 0;
+        const struct an_finding *x = finding(r, "CHECKPOINT");
+        assert_non_null(x);
+        assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 1580.0) - 1), 0.1);
+        width[slow] = x->gain.high.value - x->gain.low.value;
+        fx_close(f);
+    }
+    assert_true(width[0] < 0.1);
+    assert_near(width[1], 2 * (3.1 + 4.5), 1);
 }
 
 /* Of 20 ms a step half are checkpoints, during which a worker makes batches, too: it needs 15 ms
@@ -268,6 +298,7 @@ static void test_slow_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
+                                       cmocka_unit_test(test_checkpoints_between_waves),
                                        cmocka_unit_test(test_loader_behind_checkpoints),
                                        cmocka_unit_test(test_evaluations),
                                        cmocka_unit_test(test_the_same_training_leads),
