@@ -6,10 +6,11 @@
  * a team that fits. Its fastest repeats bound the step from below, because CPU time may be
  * spinning: a team that by itself has enough cores, and shares them with other ranks, spins at the
  * end of its regions (libgomp gives up soon only where one team has more threads than cores), and
- * half of what lies between is expected. From above it is bounded by a team that still leaves half
- * as much idle, or by the recorded times where CPU time is not known. A team with fewer threads
- * than cores shares its work among more of them: evenly at best, and at worst with a loss and a
- * start for each region.
+ * half of what lies between is expected. Of a team with more threads than cores, whose CPU time is
+ * no spinning, that half is the bound from below. From above it is bounded by a team that still
+ * leaves half as much idle, or by the recorded times where CPU time is not known. A team with fewer
+ * threads than cores shares its work among more of them: evenly at best, and at worst with a loss
+ * and a start for each region.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -100,12 +101,22 @@ static double part_left(const struct an_plan *plan, const struct an_team *team,
     return reading == AN_THREADS_MIDDLE ? busy : busy + IDLE_KEPT * (1 - busy);
 }
 
-/* Of a team that has fewer threads than before. */
+/* May CPU time be spinning at the end of regions? libgomp gives that up where one team has more
+ * threads than cores. */
+static bool may_spin(const struct an_plan *plan, const struct an_team *team)
+{
+    return team->threads <= team->cores || isnan(team_cores(plan));
+}
+
+/* Of a team that has fewer threads than before. At best CPU time that is no spinning gets less,
+ * too, because threads no longer take turns on a core: half way to the fastest repeats. */
 static int spare_waiting(struct an_plan *plan, const struct an_team *team,
                          enum an_threads_reading reading)
 {
     const struct an_replay *replay = plan->state->replay;
-    double part = part_left(plan, team, reading);
+    double part = part_left(plan, team, reading),
+           of_work = part_left(plan, team, AN_THREADS_MIDDLE);
+    bool half = reading == AN_THREADS_LOW && !may_spin(plan, team);
     int64_t *own = malloc((replay->graph->node_count + 1) * sizeof *own);
     int rc = own ? 0 : TACHO_ENOMEM;
     if (!rc) {
@@ -115,8 +126,11 @@ static int spare_waiting(struct an_plan *plan, const struct an_team *team,
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
-        if (is_parallel(replay, node))
-            plan->state->own[node] = (int64_t)((double)own[node] * part);
+        if (!is_parallel(replay, node))
+            continue;
+        double left = (double)own[node] * part;
+        plan->state->own[node] =
+            (int64_t)(half ? (left + (double)replay->own[node] * of_work) / 2 : left);
     }
     free(own);
     return rc;
@@ -127,8 +141,7 @@ bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_readin
     const struct an_team team = an_team_of(plan->state->replay->context);
     if (plan->threads > team.threads || isnan(team_cores(plan)))
         return reading != AN_THREADS_MIDDLE;
-    bool spins = team.threads <= team.cores;
-    return reading == AN_THREADS_MIDDLE || (spins && reading == AN_THREADS_LOW);
+    return reading == AN_THREADS_MIDDLE || (may_spin(plan, &team) && reading == AN_THREADS_LOW);
 }
 
 int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading)

@@ -100,11 +100,12 @@ static void test_too_many(void **state)
     assert_ptr_equal(threads, result->findings); /* a fault goes first */
     assert_null(finding(result, "IDLE_CORES"));
     /* Of 100 ms compute takes 93.3 in the mean, and the rest keeps one core busy: so compute keeps
-     * 3.36 busy, and of 98 ms 82.3 remain on all four. All like the fastest repeat they take 60;
-     * half of what was idle stays at worst. */
+     * 3.36 busy, and of 98 ms 82.3 remain on all four. All like the fastest repeat they take 60:
+     * a team of eight does not spin, so at best half of that difference goes, too. Half of what was
+     * idle stays at worst. */
     assert_string_equal(threads->what_if, "threads=4");
     assert_near(threads->gain.expected.value, 100 * (100.0 / 84.3 - 1), 1.5);
-    assert_true(threads->gain.high.value >= 61 && threads->gain.high.value < 66);
+    assert_true(threads->gain.high.value >= 36 && threads->gain.high.value < 41);
     assert_true(threads->gain.low.value > 7 && threads->gain.low.value < 10);
     assert_non_null(strstr(threads->action, "OMP_NUM_THREADS=4"));
     /* What the run had is typed again, but for what changes and for the locale. */
