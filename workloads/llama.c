@@ -87,6 +87,8 @@ static size_t stage_buffers(const struct llama_plan *plan)
     const struct lt_llama_config *config = &plan->shape;
     int64_t tokens = config->batch * config->seq;
     size_t boundary = (size_t)(tokens * config->channels) * lt_dtype_bytes(plan->mode.dtype);
+    if (config->ranks.sequence)
+        boundary /= (size_t)config->ranks.ranks;
     return lt_pipeline_bytes(boundary, config->in_flight, 0, (int)plan->options->accumulate,
                              tokens);
 }
@@ -101,22 +103,26 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     if (lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, out,
                         parameters, &err))
         *parameters = (struct lt_parameters){0};
+    if (plan->shape.ranks.ranks > 1)
+        out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(
+            plan->shape.ranks.ranks, lt_llama_summed_bytes(&plan->shape, plan->mode.dtype,
+                                                           plan->shape.batch * plan->shape.seq));
     if (plan->shape.parts > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_spread_bytes(plan->shape.parts, rows_of(plan));
     if (lt_llama_own(&plan->shape) < plan->shape.layers)
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
 }
 
-/* The blocks and experts that a rank of this layout has. */
+/* The blocks, the part of each layer and the experts that a rank of this layout has. */
 static int divide(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
                   int in_flight, struct tacho_error *err)
 {
     struct llama_plan *plan = arg;
     struct lt_memory_plan needed;
     struct lt_parameters parameters;
-    if (layout->tp * layout->cp > 1)
-        return tacho_fail(err, TACHO_EUSAGE, "use dp, pp and ep, or a gpt2 model",
-                          "%s: its layers and sequences cannot be divided", plan->shape.name);
+    if (layout->cp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp, tp, pp and ep, or a gpt2 model",
+                          "%s: its sequences cannot be divided", plan->shape.name);
     if (layout->ep > 1 && !plan->shape.experts)
         return tacho_fail(err, TACHO_EUSAGE, "choose a moe model, or give --experts",
                           "%s: has no experts to divide", plan->shape.name);
@@ -129,6 +135,9 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
         return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
                           "%s: %lld layers do not make %d stages", plan->shape.name,
                           (long long)plan->shape.layers, layout->pp);
+    if (layout->tp > 1)
+        plan->shape.ranks = (struct lt_net_ranks){
+            .rank = layout->part, .ranks = layout->tp, .sequence = plan->options->sequence};
     if (layout->ep > 1) {
         plan->shape.part = layout->expert;
         plan->shape.parts = layout->ep;

@@ -198,11 +198,11 @@ static const struct row rows[] = {
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
      "shard over the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
-    TEXT_ROW(
-        "layout", "FACTORS", TEXT, layout, NULL,
-        "replicas (dp), ranks that divide layers (tp), stages of a pipeline (pp), ranks that "
-        "divide sequences (cp), in any combination: dp2.tp2.pp2 for 8 ranks; or dp2.ep2.pp2, ep: "
-        "ranks that divide the experts of a mixture (default: replicas)"),
+    TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
+             "replicas (dp), ranks that divide layers (tp), stages of a pipeline (pp), ranks that "
+             "divide sequences (cp), in any combination: dp2.tp2.pp2 for 8 ranks; ep in the place "
+             "of cp: "
+             "ranks that divide the experts of a mixture, ep2.tp2.pp2 (default: replicas)"),
     TEXT_ROW(
         "context", "NAME", TEXT, context, "ulysses",
         "cp: ulysses (attention by heads: all-to-alls), ring (keys and values go around; each rank "

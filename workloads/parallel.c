@@ -146,7 +146,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     if (rc)
         return rc;
     config.replicas = layout.ep > 1 ? layout.dp : lt_layout_copies(&layout);
-    config.stride = layout.tp * layout.ep; /* one of them is 1 */
+    config.stride = layout.tp * layout.ep;
     lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
         if (options->slow_link > 1)

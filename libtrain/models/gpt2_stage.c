@@ -18,6 +18,13 @@ static size_t boundary_bytes(const struct lt_model *model)
            lt_dtype_bytes(gpt2->mode.dtype) / (size_t)lt_gpt2_row_ranks(&gpt2->stage);
 }
 
+/* All rows of the residual stream. */
+static size_t summed_bytes(const struct lt_model *model)
+{
+    const struct gpt2 *gpt2 = (const struct gpt2 *)model;
+    return boundary_bytes(model) * (size_t)lt_gpt2_row_ranks(&gpt2->stage);
+}
+
 static void *boundary(struct lt_model *model, enum lt_boundary which)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
@@ -71,6 +78,7 @@ static struct lt_slice whole(const struct lt_model *model, struct lt_parameters 
 const struct lt_stage_ops lt_gpt2_stage_ops = {.select = select_slot,
                                                .boundary_bytes = boundary_bytes,
                                                .boundary = boundary,
+                                               .summed_bytes = summed_bytes,
                                                .tied = tied,
                                                .tied_gradient = tied_gradient,
                                                .tied_changed = tied_changed,

@@ -7,9 +7,11 @@
 
 #include <math.h>
 
+#include "libtrain/base/share.h"
+
 #define ROPE_BASE  10000.0
 #define DEVIATION  0.02f
-#define OPERATIONS 17 /* of a block; besides them there are four */
+#define OPERATIONS 21 /* of a block, messages included; besides them there are eight */
 
 #define SIZE(name_, help_, l, c, h, g, f, v, t, b, e, k) \
     { \
@@ -38,6 +40,42 @@ int64_t lt_llama_capacity(const struct lt_llama_config *config, int64_t rows)
     double even = (double)(rows * config->choices) / (double)config->experts;
     int64_t room = (int64_t)ceil(config->capacity * even);
     return room < 1 ? 1 : room;
+}
+
+size_t lt_llama_summed_bytes(const struct lt_llama_config *config, enum lt_dtype dtype,
+                             int64_t rows)
+{
+    size_t stream = (size_t)(rows * config->channels) * lt_dtype_bytes(dtype),
+           router = (size_t)(config->experts * config->channels) * sizeof(float);
+    return router > stream ? router : stream;
+}
+
+/* Ranks that the layers are divided among. */
+static int64_t ranks_of(const struct lt_llama_config *config)
+{
+    return config->ranks.ranks > 1 ? config->ranks.ranks : 1;
+}
+
+/* Refuses shapes that ranks cannot divide. */
+static int check_ranks(const struct lt_llama_config *config, int64_t rows, struct tacho_error *err)
+{
+    int64_t ranks = ranks_of(config);
+    if (config->groups % ranks)
+        return tacho_fail(
+            err, TACHO_EUSAGE,
+            "choose --groups as a multiple of tp in --layout: a rank has whole groups "
+            "of heads",
+            "%s: %lld ranks do not divide %lld group%s of heads", config->name, (long long)ranks,
+            (long long)config->groups, tacho_plural(config->groups));
+    if (config->hidden < ranks || config->vocab < ranks)
+        return tacho_fail(err, TACHO_EUSAGE, "use a smaller tp in --layout",
+                          "%s: %lld ranks for %lld hidden channels and %lld words", config->name,
+                          (long long)ranks, (long long)config->hidden, (long long)config->vocab);
+    if (config->ranks.sequence && rows % ranks)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
+                          "--sequence-parallel: %lld ranks do not divide %lld tokens",
+                          (long long)ranks, (long long)rows);
+    return 0;
 }
 
 /* Refuses shapes that cannot be computed, before memory is asked for. */
@@ -74,7 +112,7 @@ static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
         return tacho_fail(err, TACHO_EUSAGE, "choose --experts as a multiple of ep in --layout",
                           "%s: %d ranks do not divide %lld experts", config->name, config->parts,
                           (long long)config->experts);
-    return 0;
+    return check_ranks(config, b * t, err);
 }
 
 /* Ranks that the experts are divided among. */
@@ -88,14 +126,26 @@ struct tensors {
     int word, qkv, projection, up, down, head, norm1, norm2, last, router;
 };
 
-/* Tensors with weight decay come first; a router only in a mixture. */
+/* How many of `count` things this rank has. */
+static int64_t share_of(const struct lt_llama_config *config, int64_t count)
+{
+    int ranks = (int)ranks_of(config), rank = ranks > 1 ? config->ranks.rank : 0;
+    return (int64_t)(lt_share((size_t)count, ranks, rank + 1) -
+                     lt_share((size_t)count, ranks, rank));
+}
+
+/* Tensors with weight decay come first; a router only in a mixture. Where ranks divide the layers,
+ * each has some of the words, query heads, groups of keys and values, and of the hidden channels
+ * both gate and value; routers and norms are whole, but of a router each finds what its hidden
+ * channels add to the gradient, and with divided rows of a norm what its rows do. */
 static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_config *config)
 {
     int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,
             kept = config->groups * (c / config->heads), e = config->experts ? config->experts : 1,
-            own = e / parts_of(config), blocks = lt_llama_own(config);
+            own = e / parts_of(config), blocks = lt_llama_own(config), n = ranks_of(config),
+            own_f = share_of(config, f), own_v = share_of(config, v);
     int64_t embeds = config->first == 0, answers = config->first + blocks == l;
-    int parts = config->parts;
+    int parts = config->parts, summed = n > 1 && config->ranks.sequence;
     float residual = DEVIATION / sqrtf(2.0f * (float)l);
     struct tensors at = {0};
     const struct {
@@ -103,17 +153,23 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
         int64_t repeat, whole, rows, columns, each; /* whole: of the whole model */
         enum lt_weight_role role;
         float deviation;
+        int64_t all_rows, all_columns, lead;
+        int groups, partial;
     } rows[] = {
-        {&at.word, embeds, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.qkv, blocks, l, c + 2 * kept, c, 0, LT_WEIGHT_HIDDEN, DEVIATION},
-        {&at.projection, blocks, l, c, c, 0, LT_WEIGHT_HIDDEN, residual},
-        {&at.router, blocks, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.up, blocks * own, l * e, 2 * f, c, own, LT_WEIGHT_HIDDEN, DEVIATION},
-        {&at.down, blocks * own, l * e, c, f, own, LT_WEIGHT_HIDDEN, residual},
-        {&at.head, answers, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.norm1, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
-        {&at.norm2, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
-        {&at.last, answers, 1, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.word, embeds, 1, own_v, c, 0, LT_WEIGHT_OUTER, DEVIATION, .all_rows = v},
+        {&at.qkv, blocks, l, (c + 2 * kept) / n, c, 0, LT_WEIGHT_HIDDEN, DEVIATION,
+         .all_rows = c + 2 * kept, .groups = 3, .lead = c - kept},
+        {&at.projection, blocks, l, c, c / n, 0, LT_WEIGHT_HIDDEN, residual, .all_columns = c},
+        {&at.router, blocks, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION,
+         .partial = n > 1},
+        {&at.up, blocks * own, l * e, 2 * own_f, c, own, LT_WEIGHT_HIDDEN, DEVIATION,
+         .all_rows = 2 * f, .groups = 2},
+        {&at.down, blocks * own, l * e, c, own_f, own, LT_WEIGHT_HIDDEN, residual,
+         .all_columns = f},
+        {&at.head, answers, 1, own_v, c, 0, LT_WEIGHT_OUTER, DEVIATION, .all_rows = v},
+        {&at.norm1, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0, .partial = summed},
+        {&at.norm2, blocks, l, 1, c, 0, LT_WEIGHT_VECTOR, 0, .partial = summed},
+        {&at.last, answers, 1, 1, c, 0, LT_WEIGHT_VECTOR, 0, .partial = summed},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].whole)
@@ -128,7 +184,12 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
                                                              .each = (int)rows[i].each,
                                                              .part = config->part,
                                                              .parts = rows[i].each ? parts : 0,
-                                                             .whole = rows[i].whole});
+                                                             .whole = rows[i].whole,
+                                                             .all_rows = rows[i].all_rows,
+                                                             .all_columns = rows[i].all_columns,
+                                                             .groups = rows[i].groups,
+                                                             .lead = rows[i].lead,
+                                                             .partial = rows[i].partial});
     return at;
 }
 
@@ -160,14 +221,16 @@ static int add_swiglu(struct lt_net *net, const struct lt_llama_config *config,
 static int add_block(struct lt_net *net, const struct lt_llama_config *config,
                      const struct tensors *at, int stream, int64_t i)
 {
+    int64_t ranks = ranks_of(config), heads = config->heads / ranks;
     lt_net_begin_block(net);
-    int normed = lt_net_rmsnorm(net, stream, at->norm1, i);
+    int normed = lt_net_enter(net, lt_net_rmsnorm(net, stream, at->norm1, i));
     int qkv = lt_net_linear(net, normed, at->qkv, i, LT_NET_NONE, 0);
-    int turned = lt_net_rope(net, qkv, config->heads, config->groups, ROPE_BASE);
-    int heads = lt_net_attention(net, turned, config->heads);
-    int middle =
-        lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, i, LT_NET_NONE, 0));
-    int second = add_swiglu(net, config, at, lt_net_rmsnorm(net, middle, at->norm2, i), i);
+    int turned = lt_net_rope(net, qkv, heads, config->groups / ranks, ROPE_BASE);
+    int seen = lt_net_attention(net, turned, heads);
+    int first = lt_net_linear(net, seen, at->projection, i, LT_NET_NONE, 0);
+    int middle = lt_net_residual(net, stream, lt_net_leave(net, first));
+    normed = lt_net_enter(net, lt_net_rmsnorm(net, middle, at->norm2, i));
+    int second = lt_net_leave(net, add_swiglu(net, config, at, normed, i));
     int out = lt_net_residual(net, middle, second);
     lt_net_end_block(net, out);
     return out;
@@ -182,9 +245,10 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
         return rc;
     int64_t blocks = lt_llama_own(config);
     struct lt_net *net =
-        lt_net_create("llama", mode, b, t, config->vocab, (int)blocks * OPERATIONS + 4);
+        lt_net_create("llama", mode, b, t, config->vocab, (int)blocks * OPERATIONS + 8);
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
+    lt_net_divide(net, config->ranks);
     struct tensors at = add_tensors(net, config);
     lt_net_tells_use(net);
     if (blocks < config->layers)
@@ -194,11 +258,12 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
         config->first == 0 ? lt_net_embedding(net, at.word) : lt_net_receive(net, config->channels);
     for (int64_t i = 0; i < blocks; i++)
         stream = add_block(net, config, &at, stream, i);
-    if (config->first + blocks == config->layers)
-        lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head,
-                                             0, LT_NET_NONE, 0));
-    else
+    if (config->first + blocks == config->layers) {
+        int normed = lt_net_enter(net, lt_net_rmsnorm(net, stream, at.last, 0));
+        lt_net_classifier(net, lt_net_linear(net, normed, at.head, 0, LT_NET_NONE, 0));
+    } else {
         lt_net_hand_on(net, stream);
+    }
     return lt_net_finish(net, config->name, out, err);
 }
 

@@ -25,6 +25,9 @@ struct lt_llama_config {
     /* Ranks that divide the experts of each layer, and which of them this one is; 0: one has all.
      */
     int part, parts;
+    /* Ranks that divide the layers: heads, the hidden width of SwiGLU and of each expert, words.
+     * They divide groups. */
+    struct lt_net_ranks ranks;
     /* Of a stage of a pipeline: its blocks, from number `first` on, and how many micro-batches'
      * activations are kept; own 0: it has all blocks. The first stage embeds, the last one answers.
      */
@@ -39,6 +42,11 @@ static inline int64_t lt_llama_own(const struct lt_llama_config *config)
 
 /* Rows that each expert has room for, of `rows` tokens. */
 int64_t lt_llama_capacity(const struct lt_llama_config *config, int64_t rows);
+
+/* Bytes of the largest array that ranks that divide the layers add up, of `rows` tokens: the
+ * residual stream, or the gradient of a router. */
+size_t lt_llama_summed_bytes(const struct lt_llama_config *config, enum lt_dtype dtype,
+                             int64_t rows);
 
 /* The named sizes, ended by a row without a name. */
 extern const struct lt_llama_config lt_llama_configs[];

@@ -34,8 +34,8 @@ struct lt_parameters {
         weight[LT_WEIGHT_CAP];
     int weights;
     /* Where ranks have parts of matrices: of how many groups of its rows, or of a vector's columns,
-     * a tensor has a part each (query, key, value: 3); 0: of all of them together. copied: another
-     * rank has the tensor too, and counts it in the norm of the gradient. */
+     * a tensor has a part each (query, key, value: 3; lt_weight.lead); 0: of all of them together.
+     * copied: another rank has the tensor too, and counts it in the norm of the gradient. */
     uint8_t groups[LT_WEIGHT_CAP], copied[LT_WEIGHT_CAP];
     /* Where ranks divide the experts: a tensor of which only the ranks with the same experts have
      * the same matrices, `each` of them in a block. */
@@ -89,9 +89,9 @@ struct lt_turn {
     int64_t b, t, groups, width;
 };
 
-/* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of
- * sums. sum: data[count] of the given type becomes the sum over the ranks, the same bits on all of
- * them. gather: count floats of each, in the order of ranks. */
+/* The ranks that have parts of the same layers (Shoeybi et al. 2019), experts or sequences; rank 0
+ * adds the biases of sums. sum: data[count] of the given type becomes the sum over the ranks, the
+ * same bits on all of them. gather: count floats of each, in the order of ranks. */
 struct lt_tensor_group {
     int rank, ranks;
     void (*sum)(void *arg, enum lt_dtype dtype, void *data, size_t count);
@@ -123,6 +123,10 @@ struct lt_stage_ops {
     void (*select)(struct lt_model *model, int slot, int chunk);
     size_t (*boundary_bytes)(const struct lt_model *model);
     void *(*boundary)(struct lt_model *model, enum lt_boundary which);
+    /* Of a rank that has a part of the layers: of the largest array that is added up over the
+     * ranks.
+     */
+    size_t (*summed_bytes)(const struct lt_model *model);
     /* Of a rank that has a part of the experts: of its own rows for all of them. */
     size_t (*handed_bytes)(const struct lt_model *model);
     /* The tensor that the first and the last stage both use: values and gradient, *count elements;

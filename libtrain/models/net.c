@@ -37,7 +37,37 @@ static struct lt_context own_context(const struct lt_net *net, const struct lt_c
 /* The unit of parameters that an operation reads: backward of an embedding reads none. */
 static int64_t unit_read(const struct net_node *node, int op)
 {
-    return op == NET_NONE || op == LT_OP_EMBEDDING_BACKWARD ? NET_NONE : node->unit;
+    if (op == NET_NONE || op == LT_OP_EMBEDDING_BACKWARD || op == LT_OP_EMBEDDING_PART_BACKWARD)
+        return NET_NONE;
+    return node->unit;
+}
+
+/* A message of ranks that divide the layers: of values in forward, of gradients in backward. */
+static void meet(const struct lt_context *context, int op, const struct net_node *node)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    const struct lt_message *message = &node->args.message;
+    int backward = op == node->backward;
+    void *all = backward ? message->dall : message->all,
+         *own = backward ? message->down : message->own;
+    size_t count = (size_t)message->count,
+           bytes = count / (size_t)group->ranks * lt_dtype_bytes(context->dtype);
+    char *share = (char *)all + (size_t)group->rank * bytes;
+    switch (op) {
+    case NET_SUM:
+        group->sum(group->arg, context->dtype, all, count);
+        break;
+    case NET_SCATTER:
+        group->scatter(group->arg, context->dtype, all, count);
+        memcpy(own, share, bytes);
+        break;
+    case NET_JOIN:
+        memcpy(share, own, bytes);
+        group->join(group->arg, context->dtype, all, count);
+        break;
+    default:
+        group->gather(group->arg, own, all, count);
+    }
 }
 
 static void run(const struct lt_context *context, int op, const struct net_node *node)
@@ -47,16 +77,30 @@ static void run(const struct lt_context *context, int op, const struct net_node 
     if (unit_read(node, op) != NET_NONE)
         lt_model_use(&own, node->unit);
     if (op == NET_SPREAD || op == NET_SPREAD_BACK)
-        own.tensor->spread(own.tensor->arg, own.dtype, &node->args.spread, op == NET_SPREAD_BACK);
+        own.experts->spread(own.experts->arg, own.dtype, &node->args.spread, op == NET_SPREAD_BACK);
+    else if (op < NET_NONE)
+        meet(&own, op, node);
     else if (op != NET_NONE)
         lt_op(&own, (enum lt_op_id)op, &node->args);
 }
 
-/* The loss; NULL: another stage has it. */
-static struct lt_classifier *classifier_of(const struct lt_net *net)
+/* Does the list end with the loss? Else another stage has it. */
+static int has_loss(const struct lt_net *net)
+{
+    return net->losses != NET_NONE;
+}
+
+/* What the classifier, of all words or of this rank's, is told before a pass. */
+static void set_loss(struct lt_net *net, float scale, int backward)
 {
     struct net_node *last = &net->node[net->nodes - 1];
-    return last->forward == LT_OP_CLASSIFIER ? &last->args.classifier : NULL;
+    if (last->forward == LT_OP_CLASSIFIER) {
+        last->args.classifier.scale = scale;
+        last->args.classifier.backward = backward;
+    } else {
+        last->args.classifier_join.scale = scale;
+        last->args.classifier_join.backward = backward;
+    }
 }
 
 /* All operations in order. The last one is the classifier, which leaves the gradient of the logits
@@ -66,33 +110,36 @@ static double net_forward(struct lt_model *model, const struct lt_context *conte
 {
     struct lt_net *net = (struct lt_net *)model;
     struct lt_context own = own_context(net, context);
-    struct lt_classifier *last = classifier_of(net);
-    int64_t rows = last ? last->rows : model->b * model->t;
+    int64_t rows = has_loss(net) ? net->value[net->losses].rows : model->b * model->t;
     float scale = lt_loss_share(&own, rows * parts), balance = net->balance * scale * (float)rows;
     int update = !own.evaluation;
     set_batch(net, batch);
-    if (last) {
-        last->scale = scale;
-        last->backward = !own.evaluation;
-    }
+    if (has_loss(net))
+        set_loss(net, scale, !own.evaluation);
+    if (net->ranks.rank > 0) /* the gradients of a router are added up over the ranks */
+        balance = 0;
     set(net, NET_BALANCE, &balance, sizeof balance);
     set(net, NET_EVALUATION, &own.evaluation, sizeof own.evaluation);
     set(net, NET_UPDATE, &update, sizeof update);
     for (int i = 0; i < net->nodes; i++)
         run(&own, net->node[i].forward, &net->node[i]);
-    return last ? lt_mean_loss(last->losses, rows) : 0;
+    return has_loss(net) ? lt_mean_loss(lt_net_value_at(net, net->losses), rows) : 0;
 }
 
-/* The gradients of parameters that a node leaves are final: each matrix is used once. */
+/* The gradients of parameters that a node leaves are final: each matrix is used once. Of those that
+ * several ranks have found parts of, their sum is. */
 static void announce(const struct lt_net *net, const struct lt_context *context,
                      const struct net_node *node)
 {
-    for (int i = node->first_use; i < node->first_use + node->uses; i++) {
-        const struct net_use *use = &net->use[i];
-        if (use->what == NET_SLOPE)
-            lt_model_ready(&net->model, context,
-                           net->model.parameters.grad + net->tensor[use->id].first + use->element,
-                           (size_t)use->count);
+    const struct lt_tensor_group *group = context->tensor;
+    EACH_USE(net, node, use)
+    {
+        if (use->what != NET_SLOPE)
+            continue;
+        float *slope = net->model.parameters.grad + net->tensor[use->id].first + use->element;
+        if (net->tensor[use->id].shape.partial && context->ready)
+            group->sum(group->arg, LT_DTYPE_FP32, slope, (size_t)use->count);
+        lt_model_ready(&net->model, context, slope, (size_t)use->count);
     }
 }
 
@@ -268,7 +315,7 @@ static int net_freeze(struct lt_model *model, int64_t blocks)
 static int64_t net_correct(const struct lt_model *model, const struct lt_batch *batch)
 {
     const struct lt_net *net = (const struct lt_net *)model;
-    const struct lt_classifier *last = classifier_of(net);
+    const struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
     int64_t correct = 0;
     for (int64_t i = 0; i < last->rows; i++) {
         int64_t best = 0;
@@ -343,7 +390,7 @@ static void net_destroy(struct lt_model *model)
     lt_net_destroy((struct lt_net *)model);
 }
 
-/* ---- a part of the model: of its blocks, of its experts --------------------------------------- */
+/* ---- a part of the model: of its blocks, its layers, its experts ------------------------------ */
 
 static void part_select(struct lt_model *model, int slot, int chunk)
 {
@@ -359,9 +406,21 @@ static void part_select(struct lt_model *model, int slot, int chunk)
 static size_t part_boundary_bytes(const struct lt_model *model)
 {
     const struct lt_net *net = (const struct lt_net *)model;
-    const struct net_value *stream =
-        &net->value[net->output == NET_NONE ? net->input : net->output];
-    return (size_t)(stream->rows * stream->width) * lt_dtype_bytes(net->mode.dtype);
+    return net->stream * lt_dtype_bytes(net->mode.dtype);
+}
+
+/* All rows of the stream, or a gradient of parameters. */
+static size_t part_summed_bytes(const struct lt_model *model)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    size_t most = part_boundary_bytes(model) * (size_t)(net->ranks.sequence ? net->ranks.ranks : 1);
+    for (int i = 0; i < net->uses; i++) {
+        const struct net_use *use = &net->use[i];
+        size_t bytes = (size_t)use->count * sizeof(float);
+        if (use->what == NET_SLOPE && net->tensor[use->id].shape.partial && bytes > most)
+            most = bytes;
+    }
+    return most;
 }
 
 /* Sums of the residual stream share one gradient from the first block to the last. */
@@ -391,27 +450,15 @@ static void part_tied_changed(struct lt_model *model)
     (void)model;
 }
 
-/* The layout of a rank that has all blocks and experts, and this rank's in it. */
 static struct lt_slice part_whole(const struct lt_model *model, struct lt_parameters *out)
 {
-    const struct lt_net *net = (const struct lt_net *)model;
-    struct lt_slice slice = {.first = net->first, .ranks = 1, .part = net->part};
-    *out = (struct lt_parameters){0};
-    for (int i = 0; i < net->tensors; i++) {
-        const struct lt_net_tensor *shape = &net->tensor[i].shape;
-        struct lt_weight weight = lt_net_weight(shape);
-        int parts = shape->parts > 1 ? shape->parts : 1;
-        weight.repeat = shape->whole ? shape->whole : parts * shape->repeat;
-        weight.each *= parts;
-        lt_parameters_add(out, weight, shape->role != LT_WEIGHT_VECTOR);
-    }
-    out->matrix = net->model.parameters.matrix;
-    return slice;
+    return lt_net_whole((const struct lt_net *)model, out);
 }
 
 static const struct lt_stage_ops part_ops = {.select = part_select,
                                              .boundary_bytes = part_boundary_bytes,
                                              .boundary = part_boundary,
+                                             .summed_bytes = part_summed_bytes,
                                              .handed_bytes = part_handed_bytes,
                                              .tied = part_tied,
                                              .tied_gradient = part_tied,
@@ -440,7 +487,7 @@ struct lt_model *lt_net_model(struct lt_net *net)
         set_units(net);
         net->ops.uses = net_uses;
     }
-    if (net->parts > 1 || net->staged)
+    if (net->parts > 1 || net->staged || net->ranks.ranks > 1)
         net->ops.stage = &part_ops;
     return &net->model;
 }

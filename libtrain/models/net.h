@@ -60,13 +60,26 @@ static inline int64_t lt_net_every(struct lt_net_mode mode, int64_t blocks)
  * that deviation, or where it is 0 the constant. layer and each: as in struct lt_weight. parts: the
  * whole model has so many times `each` matrices in a layer, of which these are part number `part`;
  * 0: all. whole: matrices of the whole model, where a stage has some of them; 0: as many as
- * `repeat` in all parts. */
+ * `repeat` in all parts.
+ *
+ * Where ranks divide the layers (lt_net_divide): all_rows or all_columns of the undivided matrix,
+ * if each rank has a part of it (0: it has all of them); in how many groups of rows, and what the
+ * first one has more (lt_parameters.groups, lt_weight.lead). partial: a tensor that all have, but
+ * whose gradient is the sum of what they find. */
 struct lt_net_tensor {
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
     float deviation, constant;
     int layer, each, part, parts;
-    int64_t whole;
+    int64_t whole, all_rows, all_columns, lead;
+    int groups, partial;
+};
+
+/* The ranks that divide the layers of a list (Shoeybi et al. 2019): how many (0: one has them
+ * whole), which one this is, and whether they divide the rows of the residual stream too
+ * (Korthikanti et al. 2022), which are equal shares then. */
+struct lt_net_ranks {
+    int rank, ranks, sequence;
 };
 
 /* A value whose rows are the pixels of b images of h x w, and its columns their channels. */
@@ -122,6 +135,17 @@ void lt_net_stage(struct lt_net *net, int64_t first, int in_flight);
 int lt_net_receive(struct lt_net *net, int64_t width);
 void lt_net_hand_on(struct lt_net *net, int in);
 
+/* Before its tensors and operations: ranks divide the list. What it reads and writes is that of
+ * this rank: tensors with a part of the rows (columns) of each matrix, heads and words that are
+ * its own. */
+void lt_net_divide(struct lt_net *net, struct lt_net_ranks ranks);
+/* Before a matrix of which each rank has a part of the outputs: `in` with the rows of all ranks. In
+ * backward the gradients that the ranks found are added up. And after one of which each has a part
+ * of the inputs: the sum over the ranks, of which each gets its rows. `in` itself where one rank
+ * has the layers whole. */
+int lt_net_enter(struct lt_net *net, int in);
+int lt_net_leave(struct lt_net *net, int in);
+
 /* From here on the next block of the list; its inner values are those that recomputation makes
  * again. `lt_net_end_block` ends it: `out` is kept. */
 void lt_net_begin_block(struct lt_net *net);
@@ -130,6 +154,7 @@ void lt_net_end_block(struct lt_net *net, int out);
 int64_t lt_net_rows(const struct lt_net *net, int value);
 
 /* The operations (ops.h). `weight` and `bias` are tensors, `i` says which matrix of them. */
+/* Of words of which ranks have parts: with its lt_net_leave. */
 int lt_net_embedding(struct lt_net *net, int word);
 /* bias: a tensor, of which vector j is added, or LT_NET_NONE. */
 int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j);
@@ -160,7 +185,8 @@ int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
 int lt_net_gather_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
 int lt_net_return_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
 int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *routes);
-/* Ends a list that has the model's last layer: the loss of these logits. */
+/* Ends a list that has the model's last layer: the loss of these logits, or of these and those of
+ * the other ranks, where each has those of its words. */
 void lt_net_classifier(struct lt_net *net, int logits);
 
 /* Ends building: places everything. 0 with the list in *out; else it is destroyed, and *err says of

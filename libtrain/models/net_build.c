@@ -24,7 +24,9 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
                            .layer = NET_NONE,
                            .every = 1,
                            .turns = NET_NONE,
+                           .losses = NET_NONE,
                            .in_flight = 1,
+                           .ranks = {.ranks = 1},
                            .input = NET_NONE,
                            .output = NET_NONE,
                            .node = calloc((size_t)operations, sizeof *net->node),
@@ -110,11 +112,14 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
         lt_net_fail(net);
     net->tensor[net->tensors] =
         (struct net_tensor){.shape = tensor, .first = net->model.parameters.count};
+    int number = net->model.parameters.weights, is_divided = tensor.all_rows || tensor.all_columns;
     if (tensor.parts > 1) {
         net->part = tensor.part;
         net->parts = tensor.parts;
-        net->model.parameters.expert[net->model.parameters.weights] = 1;
+        net->model.parameters.expert[number] = 1;
     }
+    net->model.parameters.groups[number] = (uint8_t)tensor.groups;
+    net->model.parameters.copied[number] = net->ranks.rank > 0 && !is_divided;
     lt_parameters_add(&net->model.parameters, weight, decays);
     return net->tensors++;
 }
@@ -134,65 +139,7 @@ void lt_net_end_block(struct lt_net *net, int out)
         net->value[out].block = NET_NONE;
 }
 
-/* ---- a stage of a pipeline ------------------------------------------------------------------- */
-
-void lt_net_stage(struct lt_net *net, int64_t first, int in_flight)
-{
-    net->first = first;
-    net->in_flight = in_flight;
-    net->staged = 1;
-}
-
-/* Nothing overwrites what is on its way to or from another stage. */
-static int travels(struct lt_net *net, int id)
-{
-    net->value[id].fixed = 1;
-    net->value[id].block = NET_NONE;
-    return id;
-}
-
-int lt_net_receive(struct lt_net *net, int64_t width)
-{
-    struct lt_residual none = {0};
-    net->input = travels(net, lt_net_elements(net, net->model.b * net->model.t, width));
-    const struct net_use uses[] = {
-        VALUE(residual_forward.out, VALUE, net->input, NET_WRITE),
-        VALUE(residual_forward.a, GRADIENT, net->input, NET_BACK_READ),
-    };
-    NODE(net, NET_NONE, NET_NONE, residual_forward, none, uses);
-    return net->input;
-}
-
-void lt_net_hand_on(struct lt_net *net, int in)
-{
-    struct lt_residual none = {0};
-    net->output = travels(net, in);
-    const struct net_use uses[] = {
-        VALUE(residual_forward.a, VALUE, in, NET_READ),
-        VALUE(residual_forward.out, GRADIENT, in, NET_BACK_WRITE),
-    };
-    NODE(net, NET_NONE, NET_NONE, residual_forward, none, uses);
-}
-
 /* ---- operations ------------------------------------------------------------------------------ */
-
-int lt_net_embedding(struct lt_net *net, int word)
-{
-    const struct lt_net_tensor *table = &net->tensor[word].shape;
-    int64_t c = table->columns, v = table->rows;
-    struct lt_embedding args = {.b = net->model.b, .t = net->model.t, .c = c, .v = v};
-    int out = lt_net_elements(net, args.b * args.t, c);
-    net->tensor[word].adds = 1;
-    const struct net_use uses[] = {
-        VALUE(embedding_forward.out, VALUE, out, NET_WRITE),
-        VALUE(embedding_forward.dout, GRADIENT, out, NET_BACK_READ),
-        TENSOR(embedding_forward.word, WEIGHT, word, 0, v * c),
-        TENSOR(embedding_forward.dword, SLOPE, word, 0, v * c),
-        VALUE(embedding_forward.tokens, TOKENS, 0, NET_READ),
-    };
-    NODE(net, LT_OP_EMBEDDING_FORWARD, LT_OP_EMBEDDING_BACKWARD, embedding_forward, args, uses);
-    return out;
-}
 
 int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j)
 {
@@ -473,20 +420,4 @@ int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *route
     };
     NODE(net, LT_OP_COMBINE_FORWARD, LT_OP_COMBINE_BACKWARD, combine_forward, args, uses);
     return out;
-}
-
-void lt_net_classifier(struct lt_net *net, int logits)
-{
-    int64_t rows = net->value[logits].rows, v = net->value[logits].width;
-    struct lt_classifier args = {.rows = rows, .v = v};
-    int losses = lt_net_statistics(net, rows, 1);
-    net->losses = losses;
-    net->logits = logits;
-    net->value[logits].in_place = 1;
-    const struct net_use uses[] = {
-        VALUE(classifier.logits, VALUE, logits, NET_READ | NET_WRITE),
-        VALUE(classifier.losses, VALUE, losses, NET_WRITE),
-        VALUE(classifier.targets, TARGETS, 0, NET_READ),
-    };
-    NODE(net, LT_OP_CLASSIFIER, NET_NONE, classifier, args, uses);
 }

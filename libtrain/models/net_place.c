@@ -313,32 +313,57 @@ static int arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t floats)
     return floats ? lt_arena_create(arena, tag, &whole, 1) : 0;
 }
 
-/* Normal values, each that of the whole model. Of a stage: of its blocks from `first` on. */
-static void fill(float *values, const struct lt_net_tensor *shape, int64_t first, uint64_t key)
+struct lt_slice lt_net_whole(const struct lt_net *net, struct lt_parameters *out)
 {
-    int64_t size = shape->rows * shape->columns, run = shape->repeat, parts = 1, part = 0,
-            each = shape->each > 1 ? shape->each : 1, before = shape->whole > 1 ? first * each : 0;
-    if (shape->parts > 1) {
-        run = shape->each;
-        parts = shape->parts;
-        part = shape->part;
+    struct lt_slice slice = {
+        .first = net->first, .rank = net->ranks.rank, .ranks = net->ranks.ranks, .part = net->part};
+    *out = (struct lt_parameters){0};
+    for (int i = 0; i < net->tensors; i++) {
+        const struct lt_net_tensor *shape = &net->tensor[i].shape;
+        struct lt_weight weight = lt_net_weight(shape);
+        int parts = shape->parts > 1 ? shape->parts : 1;
+        weight.repeat = shape->whole ? shape->whole : parts * shape->repeat;
+        weight.each *= parts;
+        weight.rows = shape->all_rows ? shape->all_rows : shape->rows;
+        weight.columns = shape->all_columns ? shape->all_columns : shape->columns;
+        weight.lead = shape->lead;
+        lt_parameters_add(out, weight, shape->role != LT_WEIGHT_VECTOR);
     }
-    for (int64_t i = 0; i < shape->repeat; i += run)
-        lt_random_fill_from(values + i * size, run * size, shape->deviation, key,
-                            ((before + i) * parts + run * part) * size);
+    out->matrix = net->model.parameters.matrix;
+    return slice;
+}
+
+/* One tensor while it is filled. */
+struct filling {
+    float *values;
+    size_t first; /* of the tensor in the whole model */
+    const struct lt_net_tensor *shape;
+    uint64_t key;
+};
+
+/* Every element has the value that the whole model has there: a normal one, or the constant. */
+static void fill(void *arg, size_t from, size_t to, size_t count)
+{
+    const struct filling *filling = arg;
+    float *values = filling->values + from;
+    if (filling->shape->deviation > 0)
+        lt_random_fill_from(values, (int64_t)count, filling->shape->deviation, filling->key,
+                            (int64_t)(to - filling->first));
+    for (size_t i = 0; filling->shape->deviation <= 0 && i < count; i++)
+        values[i] = filling->shape->constant;
 }
 
 /* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct lt_net *net, uint64_t seed)
 {
-    for (int i = 0; i < net->tensors; i++) {
-        const struct lt_net_tensor *shape = &net->tensor[i].shape;
-        int64_t count = shape->repeat * shape->rows * shape->columns;
-        float *values = net->model.parameters.value + net->tensor[i].first;
-        if (shape->deviation > 0)
-            fill(values, shape, net->first, lt_random_bits(seed, (uint64_t)i));
-        for (int64_t j = 0; shape->deviation <= 0 && j < count; j++)
-            values[j] = shape->constant;
+    struct lt_parameters whole, *own = &net->model.parameters;
+    struct lt_slice slice = lt_net_whole(net, &whole);
+    for (int i = 0; i < own->weights; i++) {
+        struct filling filling = {.values = own->value,
+                                  .first = whole.weight[i].first,
+                                  .shape = &net->tensor[i].shape,
+                                  .key = lt_random_bits(seed, (uint64_t)i)};
+        lt_slice_runs(&own->weight[i], &whole.weight[i], own->groups[i], &slice, fill, &filling);
     }
     for (int i = 0; i < net->uses; i++) /* running means are 0 at first, variances 1 */
         for (int64_t j = 0; net->use[i].what == NET_STATE && j < net->use[i].count; j++)

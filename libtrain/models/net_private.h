@@ -14,8 +14,17 @@
 
 #define NET_NONE LT_NET_NONE
 
-/* In the place of an operation: lt_tensor_group.spread, forward and backward. */
-enum { NET_SPREAD = -2, NET_SPREAD_BACK = -3 };
+/* In the place of an operation, the messages of lt_tensor_group: rows to the ranks that have their
+ * experts, forward and backward; and between ranks that divide the layers a sum, its two halves,
+ * and a gather. In backward these work on the gradients. */
+enum {
+    NET_SPREAD = -2,
+    NET_SPREAD_BACK = -3,
+    NET_SUM = -4,
+    NET_SCATTER = -5,
+    NET_JOIN = -6,
+    NET_GATHER = -7
+};
 
 /* What a member of the arguments is. FLAGS: an int. */
 enum net_what {
@@ -58,7 +67,7 @@ struct net_value {
 };
 
 struct net_node {
-    int forward, backward; /* enum lt_op_id; NET_NONE: nothing, NET_SPREAD, NET_SPREAD_BACK */
+    int forward, backward; /* enum lt_op_id; NET_NONE: nothing; NET_SPREAD, ...: a message */
     int block, again;      /* again: made again in backward */
     int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
@@ -87,7 +96,7 @@ struct lt_net {
     int blocks, block;         /* block: the one being built, or NET_NONE */
     int layers, layer;         /* the same of the model's blocks */
     int64_t every;             /* so many of these are one of those */
-    int turns, losses, logits; /* values; NET_NONE */
+    int turns, losses;         /* values; NET_NONE */
     double base;               /* of the turns */
     float balance;             /* factor of the loss of a mixture's balance */
     size_t floats, scratch;    /* of a micro-batch's activations, of the workspace */
@@ -97,6 +106,8 @@ struct lt_net {
     int input, output;         /* values that come from a stage, or go to one; NET_NONE */
     size_t states;             /* floats of the model's state */
     int part, parts;           /* of the experts, that this rank has; parts 0: all */
+    struct lt_net_ranks ranks; /* that divide the layers; one: this one has them whole */
+    size_t stream;             /* elements of the residual stream, of this rank's rows */
     int tells_use;             /* lt_net_tells_use */
     size_t handed;             /* elements of a rank's own rows for all experts */
     char *remade;              /* a flag a block: its inner values are made again */
@@ -121,11 +132,21 @@ static inline struct lt_weight lt_net_weight(const struct lt_net_tensor *tensor)
                               .each = tensor->each};
 }
 
+/* Rows of the residual stream that this rank has. */
+static inline int64_t lt_net_own_rows(const struct lt_net *net)
+{
+    return net->model.b * net->model.t / (net->ranks.sequence ? net->ranks.ranks : 1);
+}
+
 /* Lets all arguments point to what belongs to the selected micro-batch (net_place.c). */
 void lt_net_point(struct lt_net *net);
 /* Where a value lies, and the gradient of one. */
 float *lt_net_value_at(const struct lt_net *net, int id);
 float *lt_net_gradient_at(const struct lt_net *net, int id);
+
+/* The layout of the parameters of a rank that has all of the model, and where this one's lie in it
+ * (net_place.c). */
+struct lt_slice lt_net_whole(const struct lt_net *net, struct lt_parameters *out);
 
 /* Places everything for the blocks in net->remade (net_place.c). 0 or TACHO_ENOMEM. */
 int lt_net_place(struct lt_net *net);

@@ -19,9 +19,10 @@ struct lt_slice {
 
 /* Calls run for each stretch of elements that lie together in both: from[, count) of the rank's
  * arrays, to[, count) of the whole ones. `own` and `all` are the same tensor. A matrix is divided
- * in the dimension in which it is smaller than the whole one, within each of its groups (0: one);
- * one of the same shape is there whole, and a tensor of as many matrices has all of them. One that
- * has more matrices in a block than `own` is divided into parts of as many as `own` has. */
+ * in the dimension in which it is smaller than the whole one, within each of its groups (0: one),
+ * of which the first one has all->lead rows more than the others; one of the same shape is there
+ * whole, and a tensor of as many matrices has all of them. One that has more matrices in a block
+ * than `own` is divided into parts of as many as `own` has. */
 void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int groups,
                    const struct lt_slice *slice,
                    void (*run)(void *arg, size_t from, size_t to, size_t count), void *arg);

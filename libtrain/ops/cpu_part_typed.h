@@ -42,7 +42,8 @@ void TYPED(lt_cpu_embedding_part_backward)(const union lt_args *args)
             if (row >= 0)
                 TYPED(add_row)(a->dword + row * a->c + c0, dout, count);
             int64_t at = lt_embedding_position(a->t, a->jump, i);
-            TYPED(add_row)(a->dposition + at * a->c + c0, dout, count);
+            if (a->dposition)
+                TYPED(add_row)(a->dposition + at * a->c + c0, dout, count);
         }
     }
 }

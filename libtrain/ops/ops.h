@@ -370,6 +370,16 @@ struct lt_spread {
     int to_owners;
 };
 
+/* No operation of a backend either, but a message between ranks that divide layers (model.h,
+ * lt_tensor_group): all[count] of the elements of all ranks, and own[], this rank's share of them
+ * where they divide the rows of the residual stream; dall and down: their gradients. Or floats:
+ * own[count] of each rank, and all of them. */
+struct lt_message {
+    void *all, *own;
+    void *dall, *down;
+    int64_t count;
+};
+
 /* A linear layer without bias for each expert: rows [e capacity, (e + 1) capacity) of out[slots,n]
  * = those of in[slots,k] * weight[e,n,k]^T. Backward as lt_matmul's. routed: the rows that a step's
  * model FLOPs count, one for each choice. */
@@ -398,8 +408,8 @@ struct lt_combine {
 
 /* The embedding of a rank that has words [first, first + v) of the vocabulary: other tokens look up
  * zeros. Added up over the ranks, of which all but one have position NULL, `out` is that of the
- * whole. Backward is told dout of the whole, and adds into dword, and into dposition on every rank.
- * jump: as in lt_embedding. */
+ * whole. Backward is told dout of the whole, and adds into dword, and into dposition on every rank
+ * (NULL: there are no positions). jump: as in lt_embedding. */
 struct lt_embedding_part {
     void *out;
     const void *word, *position;
@@ -535,6 +545,7 @@ union lt_args {
     struct lt_dispatch dispatch_forward, dispatch_backward;
     struct lt_experts experts_forward, experts_backward;
     struct lt_spread spread;
+    struct lt_message message;
     struct lt_combine combine_forward, combine_backward;
     struct lt_embedding_part embedding_part_forward, embedding_part_backward;
     struct lt_classifier_part classifier_part, classifier_join;
@@ -585,9 +596,9 @@ struct lt_context {
      * only compute. `late`: how much longer the first forward pass of this step does. */
     const double *simulated;
     double late;
-    /* The ranks among which layers or experts are divided (model.h), and those among which
-     * sequences are; NULL: this one has them whole. */
-    const struct lt_tensor_group *tensor, *sequences;
+    /* The ranks among which layers are divided (model.h), those among which experts are, and those
+     * among which sequences are; NULL: this one has them whole. */
+    const struct lt_tensor_group *tensor, *experts, *sequences;
     uint64_t *attention_flops; /* those of attention are added here; NULL, or a device: nowhere */
 };
 

@@ -496,8 +496,9 @@ void lt_cost_embedding_part_backward(const struct lt_context *context, const uni
 {
     const struct lt_embedding_part *part = &args->embedding_part_backward;
     uint64_t tokens = lt_u(part->b * part->t), n = tokens * lt_u(part->c),
-             p = lt_u(part->t * part->c);
-    work_of(work, context, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
+             p = part->dposition ? lt_u(part->t * part->c) : 0;
+    work_of(work, context, p ? 2 * n : n, (struct traffic){n, tokens + n + p},
+            (struct traffic){0, n + p});
 }
 
 void lt_cost_classifier_part(const struct lt_context *context, const union lt_args *args,

@@ -36,7 +36,8 @@ void TYPED(lt_reference_embedding_part_backward)(const union lt_args *args)
         for (int64_t c = 0; c < a->c; c++) {
             if (row >= 0)
                 a->dword[row * a->c + c] += GET(dout[i * a->c + c]);
-            a->dposition[at * a->c + c] += GET(dout[i * a->c + c]);
+            if (a->dposition)
+                a->dposition[at * a->c + c] += GET(dout[i * a->c + c]);
         }
     }
 }

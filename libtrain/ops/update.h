@@ -76,12 +76,14 @@ enum lt_weight_role { LT_WEIGHT_VECTOR, LT_WEIGHT_OUTER, LT_WEIGHT_HIDDEN };
 /* A parameter tensor in the flat arrays: `repeat` matrices of rows x columns, one behind the other,
  * from element `first` on. A vector has one row. Matrices of layers are output x input. `each`
  * matrices (0: one) belong to a layer, the first ones to layer `layer`, from 1; 0: to layer 1, or
- * to none if there is one matrix. */
+ * to none if there is one matrix. lead: where ranks divide groups of rows (model.h), by how many
+ * rows of the whole matrix the first group is longer than each of the others. */
 struct lt_weight {
     size_t first;
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
     int layer, each;
+    int64_t lead;
 };
 
 /* Arguments of every update. Flat arrays of `count` elements, of which the first `decayed` shrink;

@@ -46,20 +46,15 @@ int lt_context_find(const char *name)
     return -1;
 }
 
-/* What divides experts goes beside replicas and stages only. */
+/* What divides experts does not go beside what divides sequences. */
 static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
 {
     if (layout->ep > 1 && layout->cp > 1)
         return tacho_fail(
-            err, TACHO_EUSAGE, "use dp and pp beside ep",
+            err, TACHO_EUSAGE, "use dp, tp and pp beside ep",
             "--layout %s: not ep with cp: capacity and balance loss of the experts need "
             "all rows of a micro-batch, and with cp no rank has them",
             text);
-    if (layout->ep > 1 && layout->tp > 1)
-        return tacho_fail(err, TACHO_EUSAGE, "use dp and pp beside ep",
-                          "--layout %s: not ep with tp: attention and vocabulary of a mixture of "
-                          "experts cannot be divided",
-                          text);
     return 0;
 }
 
@@ -134,15 +129,20 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis)
 {
-    int copy = lt_layout_copy(layout);
-    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, copy, 0), 1};
-    if (layout->ep > 1) {
-        axis->first = lt_layout_rank(layout, layout->stage, copy - layout->expert, 0);
-        return (struct lt_group){
-            .rank = layout->expert, .ranks = layout->ep, .exchange = exchange, .arg = axis};
-    }
+    *axis = (struct lt_axis){world,
+                             lt_layout_rank(layout, layout->stage, lt_layout_copy(layout), 0), 1};
     return (struct lt_group){
         .rank = layout->part, .ranks = layout->tp, .exchange = exchange, .arg = axis};
+}
+
+struct lt_group lt_layout_experts(const struct lt_layout *layout, const struct lt_group *world,
+                                  struct lt_axis *axis)
+{
+    int first = lt_layout_copy(layout) - layout->expert;
+    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, first, layout->part),
+                             layout->tp};
+    return (struct lt_group){
+        .rank = layout->expert, .ranks = layout->ep, .exchange = exchange, .arg = axis};
 }
 
 struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct lt_group *world,
@@ -158,8 +158,9 @@ struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct 
 struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,
                                  struct lt_axis *axis)
 {
-    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, layout->expert, 0),
-                             layout->ep};
+    *axis =
+        (struct lt_axis){world, lt_layout_rank(layout, layout->stage, layout->expert, layout->part),
+                         layout->ep * layout->tp};
     return (struct lt_group){
         .rank = layout->replica, .ranks = layout->dp, .exchange = exchange, .arg = axis};
 }

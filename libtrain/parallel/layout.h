@@ -4,9 +4,9 @@
  * pipeline of pp stages, whose layers tp ranks divide and whose sequences cp ranks divide; or whose
  * experts ep ranks divide. Ranks that divide layers are neighbours, then come those that divide
  * sequences, which have the same parameters, then the replicas of a stage, then the stages:
- * rank = ((stage dp + replica) cp + context) tp + part. With ep, beside dp and pp, whose ranks have
- * the same parameters but for the experts, and samples of their own: rank = (stage dp + replica) ep
- * + expert.
+ * rank = ((stage dp + replica) cp + context) tp + part. With ep in the place of cp, whose ranks
+ * have the same parameters but for the experts, and samples of their own: rank = ((stage dp +
+ * replica) ep + expert) tp + part.
  */
 #ifndef LT_LAYOUT_H
 #define LT_LAYOUT_H
@@ -78,9 +78,9 @@ struct lt_layout_blocks {
 struct lt_layout_blocks lt_layout_blocks(const struct lt_layout *layout, int stage, int64_t blocks);
 
 /* The ranks that have the same parameters as this one (with ep: but for the experts), as a group;
- * those that have parts of the same layers or of the same experts; those that have the same
- * parameters and parts of the same sequences; and with ep those that have the same experts. axis
- * and world are borrowed. */
+ * those that have parts of the same layers; those that divide the experts and have the same part of
+ * the layers; those that have the same parameters and parts of the same sequences; and with ep
+ * those that have the same experts, and the same part of each. axis and world are borrowed. */
 struct lt_axis {
     const struct lt_group *world;
     int first, stride; /* rank of its rank 0, and from one to the next */
@@ -89,6 +89,8 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
                                    struct lt_axis *axis);
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis);
+struct lt_group lt_layout_experts(const struct lt_layout *layout, const struct lt_group *world,
+                                  struct lt_axis *axis);
 struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct lt_group *world,
                                    struct lt_axis *axis);
 struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,

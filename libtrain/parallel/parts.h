@@ -57,7 +57,8 @@ size_t lt_parts_spread_bytes(int ranks, size_t boundary);
  * `parts` must stay where it is. */
 int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch_bytes,
                   uint64_t communicator, struct lt_trace *trace);
-/* What lt_context.tensor or .sequences is to be; NULL of one that was never opened, all zero. */
+/* What lt_context.tensor, .experts or .sequences is to be; NULL of one that was never opened, all
+ * zero. */
 static inline const struct lt_tensor_group *lt_parts_hooks(const struct lt_parts *parts)
 {
     return parts->group ? &parts->hooks : NULL;

@@ -11,10 +11,10 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/base/share.h"
 
-/* Communicators of ranks that divide layers or experts, and of those that divide sequences, by the
- * lowest of them. */
-#define PARTS     1048576u
+/* Communicators of ranks that divide layers, sequences or experts, by the lowest of them. */
+#define LAYERS    1048576u
 #define SEQUENCES 2097152u
+#define EXPERTS   3145728u
 
 static int check(const struct lt_division_config *config, const struct lt_optimizer_config *kind,
                  const struct lt_model *model, struct tacho_error *err)
@@ -43,25 +43,25 @@ static int hands_on(const struct lt_layout *layout, const struct lt_model *model
     return layout->pp > 1 && layout->stage == 0 && model->ops->stage->tied(model, &floats) != NULL;
 }
 
-/* The ranks that divide layers or experts. */
-static int open_dividers(struct lt_division *division, size_t boundary, struct lt_trace *trace)
+/* The ranks that divide layers, and those that divide experts. */
+static int open_parts(struct lt_division *division, struct lt_trace *trace)
 {
     const struct lt_layout *layout = &division->config.layout;
-    const struct lt_model *model = division->model;
-    size_t scratch = 0;
-    if (layout->tp * layout->ep == 1)
-        return 0;
+    const struct lt_stage_ops *ops = division->model->ops->stage;
+    int rc = 0;
     if (layout->tp > 1)
-        scratch = lt_parts_bytes(layout->tp, boundary);
-    else
-        scratch = lt_parts_spread_bytes(layout->ep, model->ops->stage->handed_bytes(model));
-    return lt_parts_open(&division->dividers, &division->parts, scratch,
-                         PARTS + (uint64_t)division->part_axis.first, trace);
+        rc = lt_parts_open(&division->layer_parts, &division->parts,
+                           lt_parts_bytes(layout->tp, ops->summed_bytes(division->model)),
+                           LAYERS + (uint64_t)division->part_axis.first, trace);
+    if (rc == 0 && layout->ep > 1)
+        rc = lt_parts_open(&division->expert_parts, &division->experts,
+                           lt_parts_spread_bytes(layout->ep, ops->handed_bytes(division->model)),
+                           EXPERTS + (uint64_t)division->expert_axis.first, trace);
+    return rc;
 }
 
 /* The ranks that divide sequences; a batch of which this one takes its tokens. */
-static int open_sequence_parts(struct lt_division *division, size_t boundary,
-                               struct lt_trace *trace)
+static int open_sequence_parts(struct lt_division *division, struct lt_trace *trace)
 {
     const struct lt_layout *layout = &division->config.layout;
     const struct lt_model *model = division->model;
@@ -69,23 +69,13 @@ static int open_sequence_parts(struct lt_division *division, size_t boundary,
     if (layout->cp == 1)
         return 0;
     if (layout->attention == LT_CONTEXT_ULYSSES)
-        scratch = lt_parts_turn_bytes(layout->cp, boundary / (size_t)layout->tp);
+        scratch = lt_parts_turn_bytes(layout->cp,
+                                      model->ops->stage->summed_bytes(model) / (size_t)layout->tp);
     division->tokens = malloc(2 * (size_t)(model->b * model->t) * sizeof *division->tokens);
     if (!division->tokens)
         return TACHO_ENOMEM;
     return lt_parts_open(&division->sequence_parts, &division->contexts, scratch,
                          SEQUENCES + (uint64_t)division->context_axis.first, trace);
-}
-
-/* Bytes of the activations between blocks, of all rows of this rank's tokens. */
-static size_t boundary_of(const struct lt_division *division)
-{
-    const struct lt_layout *layout = &division->config.layout;
-    const struct lt_model *model = division->model;
-    if (layout->tp * layout->cp == 1)
-        return 0;
-    return model->ops->stage->boundary_bytes(model) *
-           (division->config.sequence ? (size_t)layout->tp : 1);
 }
 
 void lt_division_batch(const struct lt_division *division, struct lt_batch *batch)
@@ -125,6 +115,7 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
         return rc;
     out->replicas = lt_layout_replicas(&config->layout, world, &out->replica_axis);
     out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
+    out->experts = lt_layout_experts(&config->layout, world, &out->expert_axis);
     out->contexts = lt_layout_contexts(&config->layout, world, &out->context_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
@@ -132,10 +123,11 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->config.shard.hands_on = hands_on(&config->layout, model);
     out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
     out->config.shard.owner_communicators =
-        4 * (uint64_t)(config->layout.pp * config->layout.tp +
-                       config->layout.stage * config->layout.ep + config->layout.expert);
-    if (open_dividers(out, boundary_of(out), trace) ||
-        open_sequence_parts(out, boundary_of(out), trace))
+        4 * (uint64_t)((config->layout.pp + config->layout.stage * config->layout.ep +
+                        config->layout.expert) *
+                           config->layout.tp +
+                       config->layout.part);
+    if (open_parts(out, trace) || open_sequence_parts(out, trace))
         return lt_no_memory(err);
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &out->owners,
                          &model->parameters, trace, err);
@@ -264,8 +256,8 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
     }
     if (!table)
         return;
-    add_parts(table, division->config.layout.ep > 1 ? "rows of experts" : "parts of layers",
-              &division->dividers);
+    add_parts(table, "parts of layers", &division->layer_parts);
+    add_parts(table, "rows of experts", &division->expert_parts);
     add_parts(table, "parts of sequences", &division->sequence_parts);
     if (division->config.layout.cp > 1)
         measure_attention(division, table);
@@ -273,7 +265,8 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
 
 void lt_division_close(struct lt_division *division)
 {
-    lt_parts_close(&division->dividers);
+    lt_parts_close(&division->layer_parts);
+    lt_parts_close(&division->expert_parts);
     lt_parts_close(&division->sequence_parts);
     free(division->tokens);
     division->tokens = NULL;

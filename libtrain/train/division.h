@@ -57,10 +57,10 @@ struct lt_division {
     struct lt_parallel *parallel;
     struct lt_model *model;
     int micro_steps;
-    struct lt_axis replica_axis, part_axis, context_axis, owner_axis;
-    struct lt_group replicas, parts, contexts, owners;
-    struct lt_parts dividers;       /* opened where layers or experts are divided */
-    struct lt_parts sequence_parts; /* opened where sequences are */
+    struct lt_axis replica_axis, part_axis, expert_axis, context_axis, owner_axis;
+    struct lt_group replicas, parts, experts, contexts, owners;
+    /* opened where layers, experts or sequences are divided */
+    struct lt_parts layer_parts, expert_parts, sequence_parts;
     int32_t *tokens; /* of a batch, this rank's, and their targets; NULL: it has all of them */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;

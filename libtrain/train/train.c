@@ -480,7 +480,8 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
                         config->centralise ? "--centralise" : "--bf16-weights");
     if (run->division.pipeline)
         lt_pipeline_watch(run->division.pipeline, report_routed, run);
-    run->context.tensor = run->evaluation.tensor = lt_parts_hooks(&run->division.dividers);
+    run->context.tensor = run->evaluation.tensor = lt_parts_hooks(&run->division.layer_parts);
+    run->context.experts = run->evaluation.experts = lt_parts_hooks(&run->division.expert_parts);
     run->context.sequences = run->evaluation.sequences =
         lt_parts_hooks(&run->division.sequence_parts);
     if (config->division.layout.cp > 1)

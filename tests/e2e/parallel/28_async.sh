@@ -18,7 +18,7 @@ shards() { find . -maxdepth 1 -name "$1.s*.r*" | wc -l; }
 
 ranks 1 --steps 2 || true
 grep -q 'without MPI' err && { echo "train was built without MPI"; exit 77; }
-for case in "2" "2 --layout pp2 --accumulate 2" "2 --layout tp2 --sequence-parallel" "2 --zero 3" "2 --layout ep2"; do
+for case in "2" "2 --layout pp2 --accumulate 2" "2 --layout tp2 --sequence-parallel" "2 --zero 3" "2 --layout ep2" "4 --layout ep2.tp2 --sequence-parallel"; do
     read -r count options <<< "$case"
     train=("${gpt2[@]}")
     case $options in *ep2*) train=("${moe[@]}") ;; esac

@@ -137,14 +137,12 @@ refused() { # WORDS RANKS ARGUMENTS
     mpirun -np "$2" --oversubscribe "${train[@]}" "${@:3}" > out 2> err
     grep -qe "$1" err && grep -q '^hint: ' err || wrong "${*:3}: $(cat err)"
 }
-refused 'not ep with tp' 4 --layout ep2.tp2
 refused 'not ep with cp' 4 --layout ep2.cp2
 refused 'zb-h1: moe-tiny has neither' 4 --layout ep2.pp2 --pipeline zb-h1
 refused 'interleaved: moe-tiny has neither' 4 --layout ep2.pp2 --pipeline interleaved --chunks 2 --accumulate 2
 refused '2 layers do not make 4 stages' 4 --layout pp4
 refused '3 ranks do not divide 8 experts' 3 --layout ep3
 refused 'not with ep' 2 --layout ep2 --compress int8
-refused 'layers and sequences cannot be divided' 2 --layout tp2
 train=("$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --seq 16 --batch 2 --steps 1)
 refused 'has no experts to divide' 2 --layout ep2
 train=("$TRAIN" llama-tiny --data "$SRC/LICENSE" --seq 16 --batch 2 --steps 1)

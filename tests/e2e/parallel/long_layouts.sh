@@ -59,20 +59,23 @@ while read -r ranks dp exact layers micro layout options; do
 done < draws
 echo "$(wc -l < draws) layouts"
 
-# experts of a mixture
-python3 - "${SEED:-1}" "${EXPERTS:-6}" << 'P' > draws
+# experts and layers of a mixture
+python3 - "${SEED:-1}" "${EXPERTS:-10}" << 'P' > draws
 import random
 import sys
 
 draw = random.Random(int(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     ranks = draw.choice([2, 4, 8])
-    ep = draw.choice([e for e in (2, 4, 8) if ranks % e == 0])
-    pp = draw.choice([p for p in (1, 2, 4) if ranks // ep % p == 0])
-    print(ranks, ranks // pp, f"dp{ranks // ep // pp}.ep{ep}.pp{pp}", draw.choice([1, 2, 3]), draw.randint(pp, max(3, pp)), draw.choice([8, 16]),
-          draw.randint(1, 3), f"--zero {draw.choice([0, 1, 2, 3])} --recompute {draw.choice(['none', 'block'])} --pipeline {draw.choice(['1f1b', 'gpipe'])}")
+    ep = draw.choice([e for e in (1, 2, 4, 8) if ranks % e == 0])
+    tp = draw.choice([t for t in (1, 2, 4) if ranks // ep % t == 0])
+    pp = draw.choice([p for p in (1, 2, 4) if ranks // ep // tp % p == 0])
+    rows = "--sequence-parallel" if tp > 1 and draw.random() < 0.5 else ""
+    print(ranks, ranks // pp // tp, f"dp{ranks // ep // pp // tp}.ep{ep}.tp{tp}.pp{pp}", draw.choice([1, 2, 3]), draw.randint(pp, max(3, pp)),
+          draw.choice([8, 16]), draw.randint(1, 3), f"--zero {draw.choice([0, 1, 2, 3])} --recompute {draw.choice(['none', 'block'])}",
+          f"--pipeline {draw.choice(['1f1b', 'gpipe'])}", rows)
 P
-train=("$TRAIN" moe-tiny --channels 48 --heads 4 --groups 2 --hidden 40 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --steps 20 --optimizer sgd
+train=("$TRAIN" moe-tiny --channels 48 --heads 4 --groups 4 --hidden 42 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --steps 20 --optimizer sgd
     --lr 0.1 --min-lr 0.1 --warmup 0)
 while read -r ranks streams layout micro layers experts choices options; do
     shape=(--layers "$layers" --experts "$experts" --choices "$choices")

@@ -14,9 +14,9 @@
 static struct lt_parameters ones(int64_t rows, int64_t columns)
 {
     struct lt_parameters p = {0};
-    lt_parameters_add(&p, (struct lt_weight){0, 1, 8, 16, LT_WEIGHT_OUTER, 0, 0}, 1);
-    lt_parameters_add(&p, (struct lt_weight){0, 2, rows, columns, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 48, LT_WEIGHT_VECTOR, 0, 0}, 0);
+    lt_parameters_add(&p, (struct lt_weight){0, 1, 8, 16, LT_WEIGHT_OUTER, 0, 0, 0}, 1);
+    lt_parameters_add(&p, (struct lt_weight){0, 2, rows, columns, LT_WEIGHT_HIDDEN, 0, 0, 0}, 1);
+    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 48, LT_WEIGHT_VECTOR, 0, 0, 0}, 0);
     p.value = zeros((int64_t)p.count);
     for (size_t i = 0; i < p.count; i++)
         p.value[i] = 1;

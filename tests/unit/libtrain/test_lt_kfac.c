@@ -514,8 +514,8 @@ static void refused(void **state)
     struct lt_optimizer optimizer;
     struct tacho_error err = {0};
     size_t floats[LT_OPTIMIZER_STATES], scratch;
-    lt_parameters_add(&p, (struct lt_weight){0, 1, 4, 6, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 4, LT_WEIGHT_VECTOR, 0, 0}, 0);
+    lt_parameters_add(&p, (struct lt_weight){0, 1, 4, 6, LT_WEIGHT_HIDDEN, 0, 0, 0}, 1);
+    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 4, LT_WEIGHT_VECTOR, 0, 0, 0}, 0);
     assert_int_equal(lt_optimizer_create(&optimizer, &config, &p, &err), TACHO_ENOTSUP);
     assert_non_null(strstr(err.what, "kfac"));
     assert_true(strlen(err.hint) > 0);

@@ -216,6 +216,70 @@ static void stages_are_the_model(void **state)
     }
 }
 
+/* ---- ranks that divide layers ------------------------------------------------------------------ */
+
+enum { PARTS = 2 };
+
+/* Elements of which this part is the first one that has them; others: also those that are the same
+ * whichever experts a part has. */
+static size_t first_of(const struct lt_parameters *parameters, int others)
+{
+    size_t first = 0;
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        if (!parameters->copied[i] && (parameters->expert[i] || others))
+            first += (size_t)(weight->repeat * weight->rows * weight->columns);
+    }
+    return first;
+}
+
+/* A part has the values of the whole model. Returns how many of them no part before it has. */
+static size_t compare_part(const struct lt_model *whole, const struct lt_llama_config *shape)
+{
+    struct lt_model *own = make(shape, modes[0], 1, 8);
+    const struct lt_parameters *parameters = &own->parameters;
+    struct lt_parameters all;
+    struct lt_slice slice = own->ops->stage->whole(own, &all);
+    struct pair pair = {whole->parameters.value, parameters->value, 0};
+    assert_int_equal(all.count, whole->parameters.count);
+    for (int i = 0; i < parameters->weights; i++)
+        lt_slice_runs(&parameters->weight[i], &all.weight[i], parameters->groups[i], &slice,
+                      same_bits, &pair);
+    assert_int_equal(pair.seen, parameters->trainable);
+    assert_int_equal(own->ops->stage->summed_bytes(own),
+                     lt_llama_summed_bytes(shape, LT_DTYPE_FP32, 8));
+    size_t first = first_of(parameters, shape->part == 0);
+    lt_model_destroy(own);
+    return first;
+}
+
+/* Divided tensors are there once (an odd hidden width and odd words: in unequal shares), routers
+ * and norms on all ranks, of which the first one counts them. */
+static void parts_are_the_model(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        int halves = k >= 4 ? 2 : 1;
+        struct lt_llama_config shape = LLAMA("parts", 3, 24, 4, 2, 21, 41, 8, 1);
+        if (k >= 2) {
+            shape.experts = 16;
+            shape.choices = 2;
+            shape.capacity = 1.25;
+        }
+        struct lt_model *whole = make(&shape, modes[0], 1, 8);
+        size_t seen = 0;
+        for (int i = 0; i < PARTS * halves; i++) {
+            struct lt_llama_config part = shape;
+            part.ranks = (struct lt_net_ranks){i % PARTS, PARTS, k & 1};
+            part.part = i / PARTS;
+            part.parts = halves > 1 ? halves : 0;
+            seen += compare_part(whole, &part);
+        }
+        assert_int_equal(seen, whole->parameters.trainable);
+        lt_model_destroy(whole);
+    }
+}
+
 /* ---- units of parameters --------------------------------------------------------------------- */
 
 struct turns {
@@ -443,6 +507,7 @@ int main(void)
         TEST(backends_and_modes_agree),
         TEST(accumulation),
         TEST(stages_are_the_model),
+        TEST(parts_are_the_model),
         TEST(uses_are_counted),
         TEST(impossible_shapes),
         TEST(flops_are_closed_forms),

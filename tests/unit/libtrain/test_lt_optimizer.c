@@ -83,10 +83,14 @@ static void backends_agree(void **state)
             if (!lt_optimizer_suits(&k, &layout)) /* K-FAC: test_lt_kfac.c */
                 continue;
             k.lookahead_every = i % 2 ? 2 : 0;
-            lt_parameters_add(&layout, (struct lt_weight){0, 1, 40, 16, LT_WEIGHT_OUTER, 0, 0}, 1);
-            lt_parameters_add(&layout, (struct lt_weight){0, 3, 48, 20, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-            lt_parameters_add(&layout, (struct lt_weight){0, 2, 20, 48, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-            lt_parameters_add(&layout, (struct lt_weight){0, 2, 1, 37, LT_WEIGHT_VECTOR, 0, 0}, 0);
+            lt_parameters_add(&layout, (struct lt_weight){0, 1, 40, 16, LT_WEIGHT_OUTER, 0, 0, 0},
+                              1);
+            lt_parameters_add(&layout, (struct lt_weight){0, 3, 48, 20, LT_WEIGHT_HIDDEN, 0, 0, 0},
+                              1);
+            lt_parameters_add(&layout, (struct lt_weight){0, 2, 20, 48, LT_WEIGHT_HIDDEN, 0, 0, 0},
+                              1);
+            lt_parameters_add(&layout, (struct lt_weight){0, 2, 1, 37, LT_WEIGHT_VECTOR, 0, 0, 0},
+                              0);
             int flat = i < sizeof shapes / sizeof *shapes;
             int64_t count = flat ? shapes[i][0] : (int64_t)layout.count,
                     decayed = flat ? shapes[i][1] : (int64_t)layout.decayed;
@@ -281,8 +285,8 @@ static void names_and_states(void **state)
     struct lt_parameters p = {0};
     struct tacho_error err = {0};
     struct lt_memory before, held, after;
-    lt_parameters_add(&p, (struct lt_weight){0, 3, 256, 512, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 1000, LT_WEIGHT_VECTOR, 0, 0}, 0);
+    lt_parameters_add(&p, (struct lt_weight){0, 3, 256, 512, LT_WEIGHT_HIDDEN, 0, 0, 0}, 1);
+    lt_parameters_add(&p, (struct lt_weight){0, 1, 1, 1000, LT_WEIGHT_VECTOR, 0, 0, 0}, 0);
     p.value = zeros((int64_t)p.count);
     for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
         struct lt_optimizer_config k = config_of(kind);
@@ -358,9 +362,9 @@ static void centralised(void **state)
 {
     (void)state;
     struct lt_parameters layout = {0};
-    lt_parameters_add(&layout, (struct lt_weight){0, 1, 40, 16, LT_WEIGHT_OUTER, 0, 0}, 1);
-    lt_parameters_add(&layout, (struct lt_weight){0, 3, 5, 33, LT_WEIGHT_HIDDEN, 0, 0}, 1);
-    lt_parameters_add(&layout, (struct lt_weight){0, 1, 1, 20, LT_WEIGHT_VECTOR, 0, 0}, 0);
+    lt_parameters_add(&layout, (struct lt_weight){0, 1, 40, 16, LT_WEIGHT_OUTER, 0, 0, 0}, 1);
+    lt_parameters_add(&layout, (struct lt_weight){0, 3, 5, 33, LT_WEIGHT_HIDDEN, 0, 0, 0}, 1);
+    lt_parameters_add(&layout, (struct lt_weight){0, 1, 1, 20, LT_WEIGHT_VECTOR, 0, 0, 0}, 0);
     struct lt_parameters p = parameters_of((int64_t)layout.count, 0, 0);
     lay_out(&p, &layout);
     const float *before = copy_of(p.grad, (int64_t)p.count);

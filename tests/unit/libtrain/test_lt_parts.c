@@ -339,7 +339,8 @@ static void slices(void **state)
     } wholes[] = {{{.first = 5, .repeat = 4, .rows = 12, .columns = 7}, 3},
                   {{.first = 5, .repeat = 4, .rows = 7, .columns = 12}, 0},
                   {{.first = 0, .repeat = 1, .rows = 11, .columns = 3}, 0},
-                  {{.first = 9, .repeat = 4, .rows = 1, .columns = 12}, 3}};
+                  {{.first = 9, .repeat = 4, .rows = 1, .columns = 12}, 3},
+                  {{.first = 3, .repeat = 4, .rows = 12, .columns = 5, .lead = 6}, 3}};
     for (size_t k = 0; k < sizeof wholes / sizeof *wholes; k++) {
         const struct lt_weight *all = &wholes[k].all;
         size_t size = (size_t)(all->repeat * all->rows * all->columns);
@@ -418,9 +419,69 @@ static void experts(void **state)
         assert_int_equal(beside.to[i], 50 + 6 * (i + 1));
 }
 
+/* Four query heads, two groups of keys and two of values, of two rows each: the second of two ranks
+ * has the later half of each of the three. */
+static void longer_group(void **state)
+{
+    (void)state;
+    struct lt_weight own = {.repeat = 1, .rows = 8, .columns = 3},
+                     all = {.first = 100, .repeat = 1, .rows = 16, .columns = 3, .lead = 4};
+    struct lt_slice slice = {.rank = 1, .ranks = 2};
+    struct owners owners = {.times = pool_bytes(100 + 16 * 3)};
+    lt_slice_runs(&own, &all, 3, &slice, meet, &owners);
+    assert_int_equal(owners.own, 8 * 3);
+    for (size_t row = 0; row < 16; row++)
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(owners.times[100 + 3 * row + i],
+                             (row >= 4 && row < 8) || (row >= 10 && row < 12) || row >= 14);
+}
+
+/* Without positions, as in a model that turns its heads. */
+static void no_positions(const struct lt_context *x)
+{
+    int64_t b = 1, t = 3, c = 5, v = 4, n = b * t * c;
+    struct tacho_work work;
+    float *dout = normals(n, 1, 1);
+    struct lt_embedding whole = {.out = typed(x->dtype, zeros(n), n),
+                                 .word = typed(x->dtype, normals(v * c, 2, 1), v * c),
+                                 .tokens = words(b * t, 3, v),
+                                 .dout = typed(x->dtype, dout, n),
+                                 .dword = zeros(v * c),
+                                 .b = b,
+                                 .t = t,
+                                 .c = c,
+                                 .v = v};
+    struct lt_embedding_part part = {.out = typed(x->dtype, zeros(n), n),
+                                     .word = whole.word,
+                                     .tokens = whole.tokens,
+                                     .dout = whole.dout,
+                                     .dword = zeros(v * c),
+                                     .b = b,
+                                     .t = t,
+                                     .c = c,
+                                     .v = v};
+    lt_op(x, LT_OP_EMBEDDING_FORWARD, &(union lt_args){.embedding_forward = whole});
+    lt_op(x, LT_OP_EMBEDDING_BACKWARD, &(union lt_args){.embedding_backward = whole});
+    lt_op(x, LT_OP_EMBEDDING_PART_FORWARD, &(union lt_args){.embedding_part_forward = part});
+    lt_op(x, LT_OP_EMBEDDING_PART_BACKWARD, &(union lt_args){.embedding_part_backward = part});
+    assert_memory_equal(part.dword, whole.dword, (size_t)(v * c) * sizeof(float));
+    assert_near("words", floats(x->dtype, part.out, n), floats(x->dtype, whole.out, n), n, 0);
+    lt_op_work(LT_OP_EMBEDDING_PART_BACKWARD, x, &(union lt_args){.embedding_part_backward = part},
+               &work);
+    assert_int_equal(work.flops, n);
+}
+
+static void embeddings_alone(void **state)
+{
+    (void)state;
+    for_each_context(no_positions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(longer_group, pool_free),
+        cmocka_unit_test_teardown(embeddings_alone, pool_free),
         cmocka_unit_test_teardown(embeddings, pool_free),
         cmocka_unit_test_teardown(classifiers, pool_free),
         cmocka_unit_test_teardown(attentions, pool_free),
