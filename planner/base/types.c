@@ -186,6 +186,31 @@ static const char *parts_words(const struct plan_case *of)
     return plan_sequence_parts(of) > of->layout.context ? "2 x cp" : "cp";
 }
 
+/* What the reference engine cannot divide: its models with gates are lists of operations. */
+static int check_engine(const struct plan_case *of, struct tacho_error *err)
+{
+    const struct plan_layout *layout = &of->layout;
+    int rc = 0;
+    if (!of->machine.software.engine || !of->model.gated)
+        return 0;
+    if (layout->context > 1)
+        rc = tacho_fail(err, TACHO_EUSAGE, "use dp, tp, pp and ep",
+                        "cp %" PRId64
+                        ": the engine does not divide the sequences of a model with gates",
+                        layout->context);
+    if (!rc && layout->pipeline > 1 &&
+        (layout->chunks > 1 || layout->schedule == PLAN_SCHEDULE_ZERO))
+        rc = tacho_fail(err, TACHO_EUSAGE, "use schedule 1f1b or gpipe without vpp",
+                        "the engine's models with gates have neither chunks nor weights passes");
+    if (!rc)
+        rc = must_divide(layout->tensor, of->model.kv_heads, "tp", "the heads of keys and values",
+                         err);
+    if (!rc)
+        rc = must_divide(layout->expert ? layout->expert : 1, layout->data, "ep",
+                         "the replicas of a stage", err);
+    return rc;
+}
+
 int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
 {
     const struct plan_layout *layout = &of->layout;
@@ -225,6 +250,8 @@ int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
     if (!rc && model->experts)
         rc = must_divide(layout->expert, layout->devices / layout->pipeline, "ep",
                          "the devices of a stage", err);
+    if (!rc)
+        rc = check_engine(of, err);
     if (!rc)
         rc = must_divide(layout->data * layout->micro_batch, layout->global_batch,
                          "dp x micro-batch", "the global batch", err);

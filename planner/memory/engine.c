@@ -32,6 +32,7 @@ struct part {
     int64_t layers, chunk; /* blocks; of those that are worked on at a time */
     bool embeds, answers;  /* the first stage does, the last one does */
     int64_t own, words;    /* channels of its heads, words of the vocabulary */
+    int64_t inner;         /* of the inner width, of one expert where there are experts */
     int64_t experts;       /* that it has; 0: a dense model */
     int64_t copies;        /* ranks with the same parameters */
     int zero;              /* stage of ZeRO; divided models have at least 1 */
@@ -85,17 +86,19 @@ static void list_gpt2(struct part *part)
     part->copied = part->answers && !part->embeds ? part->words * width : 0;
 }
 
-/* The head is a matrix of its own. */
+/* The head is a matrix of its own. Routers and norms are those of all ranks that divide the layers.
+ */
 static void list_llama(struct part *part)
 {
     const struct plan_model *model = &part->of->model;
-    int64_t layers = part->layers, width = model->width, inner = model->feed_forward;
-    int64_t kept = model->kv_heads * model->head_dim, each = part->experts ? part->experts : 1;
+    int64_t layers = part->layers, width = model->width, inner = part->inner;
+    int64_t keys = model->kv_heads * model->head_dim / part->of->layout.tensor;
+    int64_t each = part->experts ? part->experts : 1;
     bool expert = part->experts < model->experts;
     const struct tensor rows[TENSORS] = {
         {.repeat = part->embeds, .size = part->words * width},
-        {.repeat = layers, .size = (width + 2 * kept) * width},
-        {.repeat = layers, .size = width * width},
+        {.repeat = layers, .size = (part->own + 2 * keys) * width},
+        {.repeat = layers, .size = part->own * width},
         {.repeat = model->experts ? layers : 0, .size = model->experts * width},
         {.repeat = layers * each, .size = 2 * inner * width, .each = each, .expert = expert},
         {.repeat = layers * each, .size = inner * width, .each = each, .expert = expert},
@@ -118,6 +121,7 @@ static void find_part(const struct plan_case *of, int64_t stage, struct part *ou
                          .answers = stage == layout->pipeline - 1,
                          .own = model->width / layout->tensor,
                          .words = (model->vocabulary + layout->tensor - 1) / layout->tensor,
+                         .inner = (model->feed_forward + layout->tensor - 1) / layout->tensor,
                          .experts = model->experts / parts,
                          .copies = copies,
                          .zero = layout->zero,
@@ -152,32 +156,55 @@ static double slots_of(const struct part *part)
     return experts * fmax(ceil(CAPACITY * (part->tokens * chosen) / experts), 1);
 }
 
+/* Bytes that the second half of the last block needs in backward beside what waits. At the gates:
+ * the gradient of the stream and of both halves of the inner width; a mixture has let go of what it
+ * combines by then. Where ranks divide the inner width so far that this is less: at the first
+ * matrix, for the gradient of its input, or in a mixture where it combines. And with divided rows
+ * at the second matrix, whose output's gradient is joined from all ranks. */
+static double gates_of(const struct part *part)
+{
+    const struct plan_model *model = &part->of->model;
+    double width = (double)model->width, inner = (double)part->inner, tokens = part->tokens;
+    double stream = part->rows * width, joined = part->rows < tokens ? tokens * width : 0;
+    double most = 0;
+    if (model->experts) {
+        double slots = slots_of(part);
+        most = fmax(slots * (2 * inner - width), slots * width + joined);
+        return part->element * (stream + most) + 4 * tokens * (double)model->experts_active;
+    }
+    most = fmax(2 * tokens * inner, tokens * (width - inner));
+    if (joined > 0)
+        most = fmax(most, joined + tokens * inner);
+    return part->element * (stream + most);
+}
+
 /* A list of operations, whose values share places: what waits in the blocks, and the larger one of
- * what is needed at the head and at the gates of the last block. */
+ * what is needed at the head and at the gates of the last block. Of a block wait what its two norms
+ * leave, its middle, and what attention reads and leaves. */
 static void add_list(const struct part *part, double *bytes)
 {
     const struct plan_model *model = &part->of->model;
-    double width = (double)model->width, inner = (double)model->feed_forward, kept = 1;
+    double width = (double)model->width, inner = (double)part->inner, kept = 1;
     double tokens = part->tokens, words = (double)part->words, answers = part->answers;
-    double element = part->element, layers = (double)part->layers;
+    double element = part->element, layers = (double)part->layers, rows = part->rows;
+    double ranks = (double)part->of->layout.tensor;
     if (part->of->layout.recompute == PLAN_RECOMPUTE_NONE)
         kept = layers;
-    double blocks = tokens * width * (layers + 7 * kept);
-    double floats = tokens * kept * (2 + (double)model->heads) +
+    double blocks =
+        rows * width * (layers + kept) + kept * tokens * (2 * width + 4 * (double)part->own);
+    double floats = kept * (2 * rows + tokens * (double)model->heads / ranks) +
                     (double)part->of->layout.sequence * (double)model->head_dim;
-    double gates = element * tokens * (width + 2 * inner);
+    double gates = gates_of(part);
     if (model->experts) {
         double slots = slots_of(part), chosen = (double)model->experts_active;
         blocks += kept * slots * (2 * width + 3 * inner);
         floats += kept * tokens * (2 * chosen + (double)model->experts);
-        gates = element * (tokens * width + slots * fmax(width, 2 * inner - width)) +
-                4 * tokens * chosen;
     } else {
         blocks += kept * tokens * 3 * inner;
     }
     double logits = element * answers * tokens * words;
-    double head = logits + answers * tokens * (3 * width * element + 4);
-    gates += (1 - answers) * element * tokens * width; /* on its way to the next stage */
+    double head = logits + answers * (width * element * (2 * tokens + rows) + 4 * tokens);
+    gates += (1 - answers) * element * rows * width; /* on its way to the next stage */
     bytes[PLAN_HELD_ACTIVATIONS] = part->flights * (element * blocks + 4 * floats);
     bytes[PLAN_HELD_LOGITS] = part->flights * logits;
     bytes[PLAN_HELD_LIVE] = part->flights * (fmax(head, gates) - logits);
@@ -331,6 +358,7 @@ static void add_buffers(const struct part *part, double *bytes)
     const struct plan_layout *layout = &part->of->layout;
     double width = (double)part->of->model.width, ranks = (double)layout->tensor;
     double boundary = part->tokens * width * part->element;
+    double summed = fmax(boundary, 4 * (double)part->of->model.experts * width);
     double samples = (double)(layout->micro_batch * layout->sequence);
     double *buffers = &bytes[PLAN_HELD_BUFFERS];
     *buffers += scratch(part);
@@ -346,7 +374,7 @@ static void add_buffers(const struct part *part, double *bytes)
     if (layout->expert > 1) /* rows that go, and rows that come */
         *buffers += 2 * slots_of(part) * width * part->element / (double)layout->expert;
     if (layout->tensor > 1)
-        *buffers += boundary / ranks;
+        *buffers += summed / ranks;
     if (plan_turners(part->of) > 1)
         *buffers += 6 * boundary / ranks / (double)layout->context;
     if (layout->devices > 1 && part->zero == 0)

@@ -102,7 +102,8 @@ double plan_stage_parameters(const struct plan_case *of, int64_t stage)
     double tensor = (double)layout->tensor, layers = (double)plan_stage_layers(of, stage);
     double experts = of->model.experts ? (double)of->model.experts * parameters.expert : 0;
     double layer = (parameters.attention + parameters.feed_forward - experts) / tensor +
-                   experts / (double)(layout->expert ? layout->expert : 1) + parameters.norms;
+                   experts / fmax((double)layout->expert, 1) / plan_expert_ranks(of) +
+                   parameters.norms;
     double out = layers * layer;
     if (stage == 0)
         out += parameters.embedding / tensor;
@@ -111,12 +112,17 @@ double plan_stage_parameters(const struct plan_case *of, int64_t stage)
     return out;
 }
 
+double plan_expert_ranks(const struct plan_case *of)
+{
+    return of->machine.software.engine ? (double)of->layout.tensor : 1;
+}
+
 double plan_stage_experts(const struct plan_case *of, int64_t stage)
 {
     struct plan_parameters parameters;
     plan_parameters_of(&of->model, &parameters);
     double held = (double)of->model.experts / fmax((double)of->layout.expert, 1);
-    return (double)plan_stage_layers(of, stage) * held * parameters.expert;
+    return (double)plan_stage_layers(of, stage) * held * parameters.expert / plan_expert_ranks(of);
 }
 
 double plan_owners(const struct plan_layout *layout)
@@ -165,19 +171,21 @@ static int forward_products(const struct plan_model *model, double inner, double
     return 2;
 }
 
-int plan_layer_products(const struct plan_model *model, const struct plan_layout *layout,
-                        bool dense, struct plan_product out[PLAN_PRODUCTS_MOST])
+int plan_layer_products(const struct plan_case *of, bool dense,
+                        struct plan_product out[PLAN_PRODUCTS_MOST])
 {
-    double tensor = (double)layout->tensor;
+    const struct plan_model *model = &of->model;
+    double tensor = (double)of->layout.tensor;
     int count = attention_products(model, tensor, out);
     if (!model->experts || dense) {
         double inner = (double)(model->experts ? model->dense_forward : model->feed_forward);
         return count + forward_products(model, inner / tensor, 1, 1, out + count);
     }
     /* a rank holds experts / ep of them and gets the tokens of ep ranks */
-    double held = (double)model->experts / (double)(layout->expert ? layout->expert : 1);
+    double held = (double)model->experts / fmax((double)of->layout.expert, 1);
     double tokens = (double)model->experts_active / held;
-    count += forward_products(model, (double)model->feed_forward, tokens, held, out + count);
+    double inner = (double)model->feed_forward / plan_expert_ranks(of);
+    count += forward_products(model, inner, tokens, held, out + count);
     if (model->shared_forward)
         count += forward_products(model, (double)model->shared_forward / tensor, 1, 1, out + count);
     return count;

@@ -40,6 +40,9 @@ double plan_stage_parameters(const struct plan_case *of, int64_t stage);
 /* Those of routed experts among them, of which only the ranks that have the same experts share the
  * sums and the optimizer, and how many ranks these are. */
 double plan_stage_experts(const struct plan_case *of, int64_t stage);
+/* Ranks that divide each routed expert: those of tp in the reference engine. Frameworks keep an
+ * expert whole and divide all of them among the ranks of ep, which may be ranks of tp too. */
+double plan_expert_ranks(const struct plan_case *of);
 double plan_owners(const struct plan_layout *layout);
 /* What a rank of the stage keeps of its parameters where ZeRO shards them. */
 double plan_stage_share(const struct plan_case *of, int64_t stage);
@@ -61,8 +64,8 @@ struct plan_product {
     double count; /* products of that shape */
 };
 /* Products of a layer with `tensor` ranks; dense: of a leading dense layer. Returns how many. */
-int plan_layer_products(const struct plan_model *model, const struct plan_layout *layout,
-                        bool dense, struct plan_product out[PLAN_PRODUCTS_MOST]);
+int plan_layer_products(const struct plan_case *of, bool dense,
+                        struct plan_product out[PLAN_PRODUCTS_MOST]);
 
 /* ---- FLOPs of one sequence, forward and backward --------------------------------------------- */
 

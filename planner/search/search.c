@@ -71,6 +71,8 @@ static void try_layout(struct search *search)
 {
     struct plan_search *out = search->out;
     struct plan_found found = {.layout = search->at.layout};
+    if (search->at.machine.software.engine && plan_layout_check(&search->at, NULL))
+        return; /* not every layout is one of the engine */
     out->tried++;
     plan_memory_of(&search->at, &found.memory);
     bool smallest = !out->has_smallest || found.memory.needed < out->smallest.memory.needed;

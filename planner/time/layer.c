@@ -35,7 +35,7 @@ static double stream(const struct plan_case *of, double bytes)
 static void add_products(const struct plan_case *of, bool dense, struct plan_layer *out)
 {
     struct plan_product products[PLAN_PRODUCTS_MOST];
-    int count = plan_layer_products(&of->model, &of->layout, dense, products);
+    int count = plan_layer_products(of, dense, products);
     for (int i = 0; i < count; i++) {
         const struct plan_product *product = &products[i];
         struct plan_gemm forward, input, weight;
@@ -108,7 +108,7 @@ static void add_elements(const struct plan_case *of, struct plan_layer *out)
     double hidden = 20 * rows * (double)of->model.width / (layout->sequence_parallel ? tensor : 1);
     double visited = of->model.experts ? (double)of->model.experts_active : 1;
     double inner = (of->model.gated ? 6 : 4) * rows * visited * (double)of->model.feed_forward /
-                   (of->model.experts ? 1 : tensor);
+                   (of->model.experts ? plan_expert_ranks(of) : tensor);
     double keys = 8 * rows * (double)(of->model.heads * of->model.head_dim) / tensor;
     double seconds = of->constants->element * stream(of, hidden + inner + keys);
     out->elements_forward = seconds;

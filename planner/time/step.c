@@ -118,7 +118,8 @@ static void add_tensor(struct builder *builder, struct plan_time *out)
     out->tensor_bytes = builder->batches * builder->layers * sent;
 }
 
-/* Tokens travel to their experts and back, forward and backward. */
+/* Tokens travel to their experts and back, forward and backward: of ranks that divide the layers
+ * each sends its part of them, or all, if it has a part of each expert. */
 static void add_expert(struct builder *builder)
 {
     const struct plan_case *of = builder->of;
@@ -127,7 +128,7 @@ static void add_expert(struct builder *builder)
         return;
     struct plan_group group = plan_group_of(&of->machine, ranks, (double)of->layout.tensor);
     double bytes = 2 * plan_rows(&of->layout) * (double)of->model.experts_active *
-                   (double)of->model.width / (double)of->layout.tensor;
+                   (double)of->model.width / (double)of->layout.tensor * plan_expert_ranks(of);
     builder->per_micro[PLAN_PART_EXPERT] =
         builder->layers * exposed_tensor(of) * 4 * plan_all_to_all(of, group, bytes);
 }

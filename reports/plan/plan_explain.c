@@ -51,7 +51,7 @@ static void explain_model(struct page *page, const struct plan_result *result)
 static void explain_products(struct page *page, const struct plan_case *at)
 {
     struct plan_product products[PLAN_PRODUCTS_MOST];
-    int count = plan_layer_products(&at->model, &at->layout, false, products);
+    int count = plan_layer_products(at, false, products);
     page_blank(page);
     page_section(page, "explain-gemms", "GEMMs of a layer", true);
     page_text(page, 0,

@@ -287,6 +287,58 @@ static void test_experts(void **state)
     near(time.data_bytes, 2 * 4 * (dense + experts) * 7 / 8, 1e-9);
 }
 
+/* In the reference engine ranks of tp have a part of each expert: each sends all rows of its
+ * replica, keeps and multiplies a part of the width. What the engine cannot divide is refused. */
+static void test_engine_experts(void **state)
+{
+    (void)state;
+    struct plan_case at = case_of("mixtral-8x7b", "H100");
+    struct plan_parameters parameters;
+    struct plan_product whole[PLAN_PRODUCTS_MOST], part[PLAN_PRODUCTS_MOST];
+    struct plan_time one, two;
+    at.layout = (struct plan_layout){.devices = 8,
+                                     .data = 2,
+                                     .tensor = 4,
+                                     .pipeline = 1,
+                                     .chunks = 1,
+                                     .context = 1,
+                                     .expert = 2,
+                                     .micro_batch = 1,
+                                     .global_batch = 8,
+                                     .sequence = 4096,
+                                     .zero = 1};
+    plan_parameters_of(&at.model, &parameters);
+    int count = plan_layer_products(&at, false, whole);
+    plan_time_of(&at, 0, &one);
+    near(plan_stage_experts(&at, 0), 32 * 4 * parameters.expert, 1e-12);
+    at.machine.software.engine = true;
+    assert_int_equal(plan_layer_products(&at, false, part), count);
+    plan_time_of(&at, 0, &two);
+    near(plan_stage_experts(&at, 0), 32 * parameters.expert, 1e-12);
+    near(part[count - 2].outer, whole[count - 2].outer / 4, 1e-12);
+    near(part[count - 1].inner, whole[count - 1].inner / 4, 1e-12);
+    assert_true(two.part[PLAN_PART_EXPERT] > 3 * one.part[PLAN_PART_EXPERT]);
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.layout.expert = 8; /* of two replicas */
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE);
+    at.machine.software.engine = false;
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.machine.software.engine = true;
+    at.layout.expert = 2;
+    at.layout.tensor = 16; /* of 8 heads of keys and values */
+    at.layout.devices = 32;
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE);
+    at.layout.tensor = 4;
+    at.layout.devices = 16;
+    at.layout.context = 2;
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE);
+    at.layout.context = 1;
+    at.layout.pipeline = 2;
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.layout.chunks = 2;
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE);
+}
+
 static void test_search(void **state)
 {
     (void)state;
@@ -409,18 +461,13 @@ static void test_accelerators(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
-                                       cmocka_unit_test(test_flops),
-                                       cmocka_unit_test(test_config),
-                                       cmocka_unit_test(test_stages),
-                                       cmocka_unit_test(test_properties),
-                                       cmocka_unit_test(test_network),
-                                       cmocka_unit_test(test_peak),
-                                       cmocka_unit_test(test_contexts),
-                                       cmocka_unit_test(test_experts),
-                                       cmocka_unit_test(test_search),
-                                       cmocka_unit_test(test_accelerators),
-                                       cmocka_unit_test(test_kinds_of_a_run),
-                                       cmocka_unit_test(test_variation_of_a_run)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),        cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_config),         cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_properties),     cmocka_unit_test(test_network),
+        cmocka_unit_test(test_peak),           cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_experts),        cmocka_unit_test(test_engine_experts),
+        cmocka_unit_test(test_search),         cmocka_unit_test(test_accelerators),
+        cmocka_unit_test(test_kinds_of_a_run), cmocka_unit_test(test_variation_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
