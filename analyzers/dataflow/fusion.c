@@ -169,14 +169,20 @@ static void add_bytes(const struct fusion *fusion, const struct flow_op *op, dou
         saving->ns[i] += ns[i];
 }
 
+/* Is what an edge passes on read again later, so that it is written all the same? */
+static bool is_kept(const struct flow *flow, const struct flow_edge *edge)
+{
+    return edge->how == FLOW_SIZE ? flow->backward && !strcmp(flow->op[edge->from].pass, "forward")
+                                  : !edge->only;
+}
+
 /* What one edge of a chain saves: the write and the read of what is passed on. Behind a product the
  * writing is hidden by arithmetic, before and after; then the write of the next one goes. */
 static void add_edge(const struct fusion *fusion, const struct flow *flow,
                      const struct flow_edge *edge, struct saving *saving)
 {
     const struct flow_op *from = &flow->op[edge->from], *to = &flow->op[edge->to];
-    bool kept =
-        edge->how == FLOW_SIZE ? flow->backward && !strcmp(from->pass, "forward") : !edge->only;
+    bool kept = is_kept(flow, edge);
     double bytes = (double)edge->bytes;
     saving->how = edge->how > saving->how ? edge->how : saving->how;
     if (flow_in_cache(&fusion->price, from, to, flow->on_device)) {
@@ -193,15 +199,39 @@ static void add_edge(const struct fusion *fusion, const struct flow *flow,
     saving->ns[0] += kept ? 0 : write.ns[0];
 }
 
+/* What the operators around a reduction still read and write, once they are one kernel with it. */
+static void add_turns(const struct fusion *fusion, const struct flow *flow,
+                      const struct chain *chain, struct saving *saving)
+{
+    const struct flow_op *reduction = NULL;
+    double ns = 0;
+    for (size_t i = 0; i < chain->length; i++)
+        if (flow->op[chain->op[i]].kind == FLOW_REDUCTION)
+            reduction = &flow->op[chain->op[i]];
+    for (size_t i = 0; reduction && i < chain->length; i++) {
+        const struct flow_op *op = &flow->op[chain->op[i]];
+        double read = (double)op->read, written = (double)op->written;
+        if (i)
+            read -= (double)flow->edge[chain->edge[i]].bytes;
+        if (i + 1 < chain->length && !is_kept(flow, &flow->edge[chain->edge[i + 1]]))
+            written -= (double)flow->edge[chain->edge[i + 1]].bytes;
+        ns += flow_turns_ns(&fusion->price, reduction, op, read, written);
+    }
+    for (int i = 0; i < 2; i++) /* the most it can be is without that */
+        saving->ns[i] = fmax(0, saving->ns[i] - ns);
+}
+
 static struct saving saving_of(const struct fusion *fusion, const struct flow *flow,
                                const struct chain *chain)
 {
     struct saving saving = {{0}, 0, false, false, FLOW_TENSOR};
     for (size_t i = 1; i < chain->length; i++)
         add_edge(fusion, flow, &flow->edge[chain->edge[i]], &saving);
-    if (!flow->on_device && saving.bytes && !fusion->price.reason)
-        for (int i = 0; i < 3; i++)
-            saving.ns[i] += fusion->price.overhead_ns * (double)(chain->length - 1);
+    if (flow->on_device || !saving.bytes || fusion->price.reason)
+        return saving;
+    add_turns(fusion, flow, chain, &saving);
+    for (int i = 0; i < 3; i++)
+        saving.ns[i] += fusion->price.overhead_ns * (double)(chain->length - 1);
     return saving;
 }
 

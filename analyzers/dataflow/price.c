@@ -118,3 +118,20 @@ void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, doub
     out[2] = share;
     out[0] = share > HIDDEN_FROM * plain ? 0 : fmin(bytes / price->roof * 1e9, out[1]);
 }
+
+/* The expected time of bytes in `there` less that in `here`; 0 if it is not more. */
+static double longer_ns(const struct flow_price *price, const struct flow_op *there,
+                        const struct flow_op *here, double bytes, bool writes)
+{
+    double new[3], old[3];
+    flow_byte_ns(price, there, bytes, writes, new);
+    flow_byte_ns(price, here, bytes, writes, old);
+    return bytes > 0 ? fmax(0, new[1] - old[1]) : 0;
+}
+
+double flow_turns_ns(const struct flow_price *price, const struct flow_op *reduction,
+                     const struct flow_op *op, double read, double written)
+{
+    return longer_ns(price, reduction, op, read, false) +
+           longer_ns(price, reduction, op, written, true);
+}

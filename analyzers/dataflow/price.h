@@ -39,4 +39,11 @@ bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
 void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
                   bool writes, double out[3]);
 
+/* How much longer `read` and `written` bytes of an operator of a processor take in one kernel with
+ * a reduction: a reduction reads a row to its end before it writes the first element of it, so that
+ * reads and writes take turns, and so does a kernel that takes in the operators around it. A byte
+ * then costs what it costs the reduction, if that is more. */
+double flow_turns_ns(const struct flow_price *price, const struct flow_op *reduction,
+                     const struct flow_op *op, double read, double written);
+
 #endif

@@ -83,12 +83,27 @@ static void test_device(void **state)
     }
 }
 
+/* An operator beside a reduction that is slower for its bytes: what is left of it takes as long as
+ * there. A reduction that is faster changes nothing. */
+static void test_turns(void **state)
+{
+    const struct flow_op fast = slower(1), slow = slower(1.5);
+    (void)state;
+    assert_near(flow_turns_ns(&memory, &slow, &fast, MB, 0) / PLAIN, 0.5, CLOSE);
+    assert_near(flow_turns_ns(&memory, &slow, &fast, 0, MB) / STORED, 0.5, CLOSE);
+    assert_near(flow_turns_ns(&memory, &slow, &fast, 2 * MB, MB) / (2 * PLAIN + STORED), 0.5,
+                CLOSE);
+    assert_near(flow_turns_ns(&memory, &slow, &slow, MB, MB), 0, CLOSE);
+    assert_near(flow_turns_ns(&memory, &fast, &slow, MB, MB), 0, CLOSE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processor),
         cmocka_unit_test(test_part),
         cmocka_unit_test(test_device),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

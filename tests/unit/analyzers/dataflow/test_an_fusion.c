@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the report predicts for chains that one kernel could do, from recorded ranges whose times
+ * are given: a chain of element-wise operators, and one with a reduction that is slower for its
+ * bytes, as it reads and writes by turns.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define MS     1000000
+#define GB     1e9
+#define STEPS  5
+#define STEP   (200LL * MS)
+#define ARRAY  100000000LL /* bytes: 10 ms to read, 30 ms to write at the rates below */
+#define WITHIN 1e-6
+
+static void ceiling(struct fixture *f, const char *resource, double value)
+{
+    struct store_ceiling row = {
+        .device = "cpu", .resource = resource, .dtype = "", .source = "measured", .value = value};
+    FX(store_ceiling_add(f->s, &row));
+}
+
+struct work {
+    const char *name;
+    int64_t arrays; /* that it reads; it writes one */
+    int64_t ms;
+};
+
+/* A few steps of two operators, one after the other. */
+static const struct an_dataflow *analyze(struct fixture *f, const struct work *work)
+{
+    fx_open(f);
+    ceiling(f, "bandwidth", 8 * GB);
+    ceiling(f, "bandwidth_read", 10 * GB);
+    ceiling(f, "bandwidth_write", 5 * GB);
+    for (int64_t step = 0; step < STEPS; step++) {
+        int64_t at = step * STEP;
+        fx_step(f, f->process, f->thread, step, at, at + STEP, 4, false);
+        for (int i = 0; i < 2; i++) {
+            struct store_detail detail = fx_empty();
+            detail.schema = "tacho.work";
+            detail.kind = "other";
+            detail.dtype = "fp32";
+            detail.flops = ARRAY / 4;
+            detail.bytes_read = work[i].arrays * ARRAY;
+            detail.bytes_written = ARRAY;
+            fx_slice(f, f->thread, at, at + work[i].ms * MS, work[i].name, fx_intern(f, &detail));
+            at += work[i].ms * MS;
+        }
+    }
+    return &fx_analyze(f)->dataflow;
+}
+
+/* Write and read of what is passed on at the measured rates: 30 ms + 10 ms. */
+static void test_elements(void **state)
+{
+    static const struct work works[] = {{"residual", 2, 50}, {"relu", 1, 40}};
+    struct fixture f;
+    const struct an_dataflow *flow = analyze(&f, works);
+    (void)state;
+    assert_int_equal(flow->fusion_count, 1);
+    assert_near(flow->fusion[0].gain_ms.value, 40, WITHIN);
+    assert_near(flow->fusion[0].gain_high_ms.value, 40, WITHIN);
+    fx_close(&f);
+}
+
+/* The norm takes 1.5 times its bytes, so that reading costs it 15 ms an array. The fused kernel
+ * reads two arrays in its way and writes as it does: 50 + 60 ms become 15 more than 60. */
+static void test_reduction(void **state)
+{
+    static const struct work works[] = {{"residual", 2, 50}, {"rmsnorm", 1, 60}};
+    struct fixture f;
+    const struct an_dataflow *flow = analyze(&f, works);
+    (void)state;
+    assert_int_equal(flow->fusion_count, 1);
+    assert_near(flow->fusion[0].gain_ms.value, 50 - 15, WITHIN);
+    assert_near(flow->fusion[0].gain_high_ms.value, 30 + 15, WITHIN);
+    fx_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_reduction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
