@@ -52,7 +52,8 @@ class Modules:
         self.calls = [0] * (self.DEEPEST + 1)  # by depth, since the last look
         self.looked = 0.0  # when that was
         self.counter = 0
-        self.compiling = bool  # what says whether PyTorch traces what it calls: nothing does before patch_compiler
+        self.compiling = bool  # what says whether PyTorch traces what it calls: nothing does before may_compile
+        self.is_told = False  # of each compilation by Dynamo, before it begins
         self.compiled = False  # something is: code that was compiled with the hooks in place is not to find them gone
         self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
         self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
@@ -336,10 +337,12 @@ def patch_module(module):
     modules.install(module, sys.modules["torch"].is_grad_enabled)
 
 
-COMPILERS = ("torch._dynamo", "torch._export.utils")  # that trace what a program calls, once they are imported
+def may_compile():
+    """From here on PyTorch is asked whether it traces what it calls. Before, that would be two calls for each answer."""
+    modules.compiling = getattr(sys.modules.get("torch.compiler"), "is_compiling", bool)
 
 
 def patch_compiler(module):
-    compiler = sys.modules.get("torch.compiler")
-    if hasattr(compiler, "is_compiling") and any(name in sys.modules for name in COMPILERS):
-        modules.compiling = compiler.is_compiling
+    """Optimizers import Dynamo in every program: that it is there says nothing, unless this version does not tell when it compiles."""
+    if not modules.is_told:
+        may_compile()

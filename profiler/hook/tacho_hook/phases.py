@@ -7,7 +7,7 @@ import sys
 
 from .flops import counts
 from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, device_profiler, lib, name_of
-from .modules import modules
+from .modules import may_compile, modules
 from .steps import steps
 from .values import put_back, take_out
 
@@ -61,6 +61,7 @@ def patch_fsync(module):
 
 def patch_compilation(module):
     def begin(*arguments):
+        may_compile()
         modules.compiled = counts.off = True
         take_out()
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
@@ -74,6 +75,22 @@ def patch_compilation(module):
     handler = module.callback_handler
     handler.register_start_callback(begin)
     handler.register_end_callback(end)
+    modules.is_told = True
+
+
+def patch_export(module):
+    """torch.export traces without Dynamo too: it runs the program in this context."""
+    inner = getattr(module, "_compiling_state_context", None)
+    if inner is None:  # another version
+        may_compile()
+        return
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        may_compile()
+        return inner(*arguments, **keywords)
+
+    module._compiling_state_context = outer
 
 
 def mark(text):
