@@ -186,22 +186,23 @@ static int64_t wakes_ns(const struct an_plan *plan, double batch_ns)
 }
 
 /* A loader leaves the step's thread, and a team of threads stops while a worker makes a batch
- * (an_shares_stops): that is expected; at worst threads are woken and the batch is read cold, too.
- * `kept`: own work before the route. */
+ * (an_shares_stops): that is expected; at worst threads are woken and a batch that is copied is
+ * received and read cold, too. `kept`: own work before the route. */
 static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
                           const int64_t *kept, struct outcome *outcome)
 {
     struct an_what_if_state *state = plan->state;
     double batch_ns = route_plan.work_factor * an_route_batch_ns(plan->change.route);
-    int64_t wake_ns = wakes_ns(plan, batch_ns);
+    bool by_address = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN;
     route_plan.stops = state->shares ? an_shares_stops(state->shares, batch_ns) : 0;
+    int64_t wake_ns = wakes_ns(plan, route_plan.stops * batch_ns); /* the rest of it sleeps */
     if (route_plan.stops <= 0 || is_stopped(state))
         return 0;
     int rc = 0;
     outcome->sum = outcome->count = 0;
     for (int worst = 0; worst < 2 && !rc; worst++) {
         memcpy(state->own, kept, state->replay->graph->node_count * sizeof *kept);
-        route_plan.hand_over = worst ? PASSES : 0;
+        route_plan.hand_over = worst && !by_address ? PASSES : 0;
         route_plan.wake_ns = worst ? wake_ns : 0;
         rc = an_route_new(state->replay, &route_plan, state->own, &plan->change.route,
                           &plan->reason);
