@@ -262,7 +262,7 @@ static void refusals(void **state)
         {"](K\x01\x85"
          "e\x87.",
          7, TACHO_EFORMAT, "does not fit"},
-        {"}r\xff\xff\xff\x7f.", 7, TACHO_EFORMAT, "in no order"},
+        {"}r\xff\xff\xff\x7f.", 7, TACHO_EFORMAT, "memo has gaps"},
         {"\xff", 1, TACHO_EFORMAT, "0xff"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
