@@ -69,7 +69,7 @@ END
     tr -d '\r')" = 18,15150000,2000000000 ] || fail "operations without times"
 "$TACHO" sql marker.tacho "SELECT count FROM loss WHERE reason LIKE '%ring was full%'" --csv | grep -q '^3' || fail "what was dropped"
 
-# Chakra: placed by dependencies and lanes; a circle is a loss
+# Chakra: placed by dependencies and lanes; a cycle is a loss
 "$TACHO" import made/graph.et -o graph.tacho 2> err || fail "$(cat err)"
 "$TACHO" sql graph.tacho "SELECT n.text, start, dur, coalesce(d.collective, ''), coalesce(d.bytes, '') FROM slice s JOIN string n ON n.id = s.name
     LEFT JOIN detail d ON d.id = s.detail ORDER BY start, n.text" --csv | tail -n +2 | tr -d '\r' > rows
@@ -79,7 +79,7 @@ gemm,100000,300000,"",""
 gemm2,400000,50000,"",""
 nccl,400000,200000,all_reduce,4096
 END
-"$TACHO" sql graph.tacho "SELECT reason FROM loss" --csv | grep -q 'circle' || fail "a circle is not mentioned"
+"$TACHO" sql graph.tacho "SELECT reason FROM loss" --csv | grep -q "dependency cycle" || fail "a cycle is not mentioned"
 [ -f "$public/chakra_json_trace.tar.gz" ] || { echo "made files; no public ones in $public"; exit 0; }
 tar xzf "$public/chakra_json_trace.tar.gz" || exit 1
 for graph in jsonData/*.json; do

@@ -94,7 +94,7 @@ refused() { # STATUS FILE WORDS
 }
 refused 4 locks.pb "a pprof profile of 'contentions'"
 refused 4 ascend.db "a database of Ascend's profilers"
-refused 4 inspector.prom 'for Prometheus'
+refused 4 inspector.prom 'a file of Prometheus metrics of the NCCL Inspector'
 
 # memory snapshots with expandable segments, or with private pools of CUDA graphs, or both: the replay is exact, a segment is one whatever
 # was mapped when
