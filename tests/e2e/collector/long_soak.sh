@@ -13,6 +13,7 @@ limit=$(numfmt --from=iec "$size")
     --spin "${SPIN:-0}" > out 2> err &
 collector=$!
 wait_for test -s soak.tacho.live/run.db
+wait_for pgrep -P $collector -f target_events
 target=$(pgrep -P $collector -f target_events | head -1)
 script -qec "env TERM=xterm-256color $TACHO top soak.tacho.live" /dev/null < <(sleep $((minutes * 60 + 60))) > /dev/null 2>&1 &
 top=$!
