@@ -32,4 +32,13 @@ static inline size_t tacho_utf8_sequence(const unsigned char *p, size_t left)
     return n;
 }
 
+/* Bytes of a text of which `bytes` may be kept, cut where a character begins: at most `bytes`. The
+ * byte behind them is read, which may be the NUL at the end. */
+static inline size_t tacho_utf8_cut(const char *text, size_t bytes)
+{
+    while (bytes && ((unsigned char)text[bytes] & 0xc0) == 0x80)
+        bytes--;
+    return bytes;
+}
+
 #endif

@@ -17,6 +17,7 @@
 #include "cli/view/view.h"
 #include "cli/watch/fleet_view.h"
 #include "reports/json/json_writer.h"
+#include "tacho_utf8.h"
 
 #define SCHEMA      "tacho-top/1"
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
@@ -85,11 +86,10 @@ const struct cli_spec cli_top_spec = {
  * REP_JSON_TEXT bytes; it is cut between two characters. */
 static json_t *text(const char *string)
 {
-    size_t bytes = string ? strnlen(string, REP_JSON_TEXT) : 0;
-    while (bytes && ((unsigned char)string[bytes] & 0xc0) == 0x80)
-        bytes--;
-    json_t *j = string ? json_stringn(string, bytes) : NULL; /* NULL: not UTF-8 */
-    return j ? j : json_null();
+    if (!string)
+        return json_null();
+    json_t *j = json_stringn(string, tacho_utf8_cut(string, strnlen(string, REP_JSON_TEXT)));
+    return j ? j : json_null(); /* not UTF-8 */
 }
 
 static json_t *number(int64_t value)

@@ -10,6 +10,7 @@
 
 #include "cli/base/message.h"
 #include "tacho_error.h"
+#include "tacho_utf8.h"
 
 #define TEXT_LEAST   120 /* bytes of a text that is cut to make a document fit */
 #define NAMES_MOST   64
@@ -346,9 +347,7 @@ static void look(json_t *json, struct largest *largest)
 static void shorten(json_t *text)
 {
     char *copy = strdup(json_string_value(text));
-    size_t end = copy ? strlen(copy) / 2 : 0;
-    while (end && ((unsigned char)copy[end] & 0xc0) == 0x80)
-        end--;
+    size_t end = copy ? tacho_utf8_cut(copy, strlen(copy) / 2) : 0;
     if (copy) {
         snprintf(copy + end, 4, "...");
         json_string_set(text, copy);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/export/export_private.h"
+#include "tacho_utf8.h"
 
 /* Makes room for one more element. NULL: out of memory. */
 static void *room(void *array, size_t count, size_t *cap, size_t size)
@@ -35,10 +36,7 @@ static void *room(void *array, size_t count, size_t *cap, size_t size)
  * TACHO_ENOMEM. */
 static char *copy(const char *text, int *code)
 {
-    size_t length = text ? strnlen(text, TEXT_MOST) : 0;
-    if (length == TEXT_MOST)
-        while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
-            length--;
+    size_t length = text ? tacho_utf8_cut(text, strnlen(text, TEXT_MOST)) : 0;
     char *copied = text ? strndup(text, length) : NULL;
     if (text && !copied)
         *code = TACHO_ENOMEM;
