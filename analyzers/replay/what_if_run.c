@@ -186,14 +186,13 @@ static int64_t wakes_ns(const struct an_plan *plan, double batch_ns)
 }
 
 /* A loader leaves the step's thread, and a team of threads stops while a worker makes a batch
- * (an_shares_stops): that is expected; at worst threads are woken and a batch that is copied is
- * received and read cold, too. `kept`: own work before the route. */
-static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
+ * (an_shares_stops): that is expected; at worst threads are woken, and a batch moves through memory
+ * `passes` times more. `kept`: own work before the route. */
+static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan, double passes,
                           const int64_t *kept, struct outcome *outcome)
 {
     struct an_what_if_state *state = plan->state;
     double batch_ns = route_plan.work_factor * an_route_batch_ns(plan->change.route);
-    bool by_address = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN;
     route_plan.stops = state->shares ? an_shares_stops(state->shares, batch_ns) : 0;
     int64_t wake_ns = wakes_ns(plan, route_plan.stops * batch_ns); /* the rest of it sleeps */
     if (route_plan.stops <= 0 || is_stopped(state))
@@ -202,7 +201,7 @@ static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
     outcome->sum = outcome->count = 0;
     for (int worst = 0; worst < 2 && !rc; worst++) {
         memcpy(state->own, kept, state->replay->graph->node_count * sizeof *kept);
-        route_plan.hand_over = worst && !by_address ? PASSES : 0;
+        route_plan.hand_over = worst ? passes : 0;
         route_plan.wake_ns = worst ? wake_ns : 0;
         rc = an_route_new(state->replay, &route_plan, state->own, &plan->change.route,
                           &plan->reason);
@@ -227,8 +226,8 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = leaves_step(plan);
-    bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN,
-         unknown = in_line && !engine; /* by address */
+    bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN;
+    double passes = in_line && !engine ? PASSES : 0; /* the engine hands over by address */
     struct an_route_plan route_plan = {.workers = plan->workers,
                                        .ahead = plan->ahead,
                                        .whoever = engine,
@@ -238,16 +237,16 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
         return TACHO_ENOMEM;
     memcpy(kept, state->own, nodes * sizeof *kept);
     int rc = 0;
-    for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !plan->reason; worst++) {
+    for (int worst = 0; worst < (passes > 0 ? 2 : 1) && !rc && !plan->reason; worst++) {
         memcpy(state->own, kept, nodes * sizeof *kept);
-        route_plan.hand_over = worst ? PASSES : 0;
+        route_plan.hand_over = worst ? passes : 0;
         rc = an_route_new(state->replay, &route_plan, state->own, &plan->change.route,
                           &plan->reason);
         if (!rc && !plan->reason)
             rc = replay_shared(plan, outcome);
     }
     if (in_line && !rc && !plan->reason)
-        rc = replay_stopped(plan, route_plan, kept, outcome);
+        rc = replay_stopped(plan, route_plan, passes, kept, outcome);
     free(kept);
     if (rc || plan->reason || in_line)
         return rc;
@@ -268,8 +267,8 @@ static bool on_threads(const struct an_context *context)
 /* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
  * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
  * much as the better ones are, and where most of the step goes, than in the better ones, too, which
- * are replayed then: they also followed a pause. At best it is as fast as its GEMMs
- * were when they were calibrated. */
+ * are replayed then: they also followed a pause. At best it is as fast as its GEMMs were when they
+ * were calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
