@@ -192,6 +192,7 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
     if (header->page_bytes == 1)
         header->page_bytes = 65536;
     header->wal = head[19] == 2;
+    header->changes = be32(head + 24);
     header->pages = be32(head + 28);
     header->user_version = be32(head + 60);
     header->application_id = be32(head + 68);

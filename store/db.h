@@ -19,7 +19,8 @@ struct store_header {
     int64_t file_bytes; /* size of the file */
     int64_t page_bytes, pages;
     uint32_t user_version, application_id;
-    int wal; /* 1: the file is in WAL mode, so it was not finished */
+    uint32_t changes; /* transactions that have written it, outside of WAL mode */
+    int wal;          /* 1: the file is in WAL mode, so it was not finished */
 };
 
 /* Opens the file at `place`, which errors call `path`, and checks that it is a .tacho file of a

@@ -294,6 +294,10 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err);
  */
 int store_open_results(const char *path, store **out, struct tacho_error *err);
 void store_reader_close(store_reader *reader);
+/* A second handle for the file that `reader` has read from already, so that another thread can read
+ * another table meanwhile; the caller closes it. NULL where the two might not see the same: the
+ * file is live, has changed, or cannot be opened again. */
+store_reader *store_reader_twin(const store_reader *reader);
 /* All reads of a handle see the file as it was at store_open; this goes on to its present state
  * (live reading). */
 int store_reader_refresh(store_reader *reader);
