@@ -194,3 +194,14 @@ int an_grow(void *array, size_t *capacity, size_t need, size_t element)
     *capacity = size;
     return 0;
 }
+
+void an_order(void *rows, size_t count, size_t size,
+              int (*order)(const void *first, const void *second))
+{
+    const char *row = rows;
+    size_t sorted = 1;
+    while (sorted < count && order(row + (sorted - 1) * size, row + sorted * size) <= 0)
+        sorted++;
+    if (sorted < count)
+        qsort(rows, count, size, order);
+}

@@ -82,9 +82,11 @@ static const char *kind_of_kernel(const char *name)
     return name;
 }
 
+#define GLOO "gloo:"
+
 static bool is_gloo(const char *name)
 {
-    return !strncmp(name, "gloo:", 5);
+    return !strncmp(name, GLOO, sizeof GLOO - 1);
 }
 
 static bool is_pair(const char *kind)
@@ -163,8 +165,9 @@ static void fill_from_job(const struct an_context *context, struct an_comm_call 
     }
 }
 
-/* Adds the calls of one thread. */
-static int find_track(struct an_context *context, uint32_t track, struct an_comm_calls *out)
+/* Adds the calls of one thread; `any_gloo`: some range of the run may be Gloo's. */
+static int find_track(struct an_context *context, uint32_t track, bool any_gloo,
+                      struct an_comm_calls *out)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *thread = &trace->track[track];
@@ -177,8 +180,8 @@ static int find_track(struct an_context *context, uint32_t track, struct an_comm
          i++) {
         struct an_comm_call call;
         bool ours = an_trace_role(trace, trace->slice.detail[i]) == AN_ROLE_COMM;
-        if (!(ours || is_gloo(an_trace_name(trace, trace->slice.name[i]))) ||
-            !an_comm_read(trace, i, &call))
+        bool gloo = any_gloo && is_gloo(an_trace_name(trace, trace->slice.name[i]));
+        if (!(ours || gloo) || !an_comm_read(trace, i, &call))
             continue;
         if (!known) {
             lane = context->lane_count ? an_lane_of_process(context, thread->process)
@@ -471,9 +474,10 @@ static void match(struct an_comm_calls *calls, const struct membership *membersh
 int an_comm_find(struct an_context *context, struct an_comm_calls *out)
 {
     struct membership membership = {0};
+    bool any_gloo = an_trace_has_name(context->trace, GLOO);
     int rc = context->gpu ? find_ops(context, out) : 0;
     for (uint32_t track = 0; track < context->trace->track_count && !rc && !context->gpu; track++)
-        rc = find_track(context, track, out);
+        rc = find_track(context, track, any_gloo, out);
     if (rc || !out->count || (rc = find_members(context, out, &membership)))
         return rc;
     qsort(out->call, out->count, sizeof *out->call, rank_order);

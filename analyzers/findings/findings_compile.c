@@ -271,11 +271,14 @@ void an_findings_compile(struct an_findings_list *findings)
     struct names *again = an_arena_zero(findings->context->scratch, 2, sizeof *again);
     if (!again)
         return;
-    find(findings->context, &again[0], &again[1]);
+    const struct an_trace *trace = findings->context->trace;
+    if (an_trace_has_name(trace, BREAK) || an_trace_has_name(trace, AGAIN))
+        find(findings->context, &again[0], &again[1]);
     recompilations(findings, &again[0]);
     graph_breaks(findings, &again[1]);
     struct regions regions = {.frames = 0};
-    find_regions(findings->context, &regions);
+    if (an_trace_has_name(trace, REGION))
+        find_regions(findings->context, &regions);
     if (!again[1].times)
         pieces(findings, &regions);
 }

@@ -151,13 +151,14 @@ static void not_finite(struct an_findings_list *findings, const struct samples *
                        const char *what)
 {
     struct an_context *context = findings->context;
-    const char *origin = origin_of(context->trace), *from = "";
+    const char *from = "";
     size_t at = 0;
     while (at < samples->count && isfinite(samples->value[at]))
         at++;
     if (at == samples->count)
         return;
     int64_t step = step_at(context, samples->process, samples->time[at]);
+    const char *origin = origin_of(context->trace);
     if (origin)
         from = an_finding_text(context, "; the first such value came from %s", origin);
     struct an_finding *finding = add(

@@ -55,7 +55,7 @@ int an_found_lanes(struct finder *finder)
     size_t lanes = 0;
     if (!finder->count)
         return 0;
-    qsort(finder->found, finder->count, sizeof *finder->found, found_order);
+    an_order(finder->found, finder->count, sizeof *finder->found, found_order);
     for (size_t i = 0; i < finder->count; i++)
         lanes += opens_lane(finder, i);
     context->step = an_arena_zero(context->scratch, finder->count, sizeof *context->step);

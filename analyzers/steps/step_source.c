@@ -61,24 +61,28 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
                 (struct step_slice){track->process, k, (uint32_t)i, trace->slice.start[i]};
         }
     }
-    if (found)
-        qsort(all, found, sizeof *all, step_slice_order);
+    an_order(all, found, sizeof *all, step_slice_order);
     *out = all;
     *count = found;
     return 0;
 }
 
 /* Returns the range of a process that starts at `start`, with INT64_MIN its first one; NULL if
- * there is none. */
+ * there is none. `next` is where it is looked for first, and then the one after it: rows and ranges
+ * are in the same order but where limits have left ranges out. */
 static const struct step_slice *step_slice_of(const struct step_slice *all, size_t count,
-                                              uint32_t process, int64_t start)
+                                              uint32_t process, int64_t start, size_t *next)
 {
     size_t low = 0, high = count;
+    if (*next < count && all[*next].process == process && all[*next].start == start)
+        return &all[(*next)++];
     AN_BISECT(low, high,
               all[middle].process < process ||
                   (all[middle].process == process && all[middle].start < start));
     bool found = low < count && all[low].process == process &&
                  (all[low].start == start || start == INT64_MIN);
+    if (found)
+        *next = low + 1;
     return found ? &all[low] : NULL;
 }
 
@@ -87,12 +91,15 @@ static const struct step_slice *step_slice_of(const struct step_slice *all, size
 static int find_rows(struct finder *finder, const struct step_slice *all, size_t count)
 {
     const struct an_trace *trace = finder->context->trace;
+    size_t next = 0, first = 0;
+    if (an_grow(&finder->found, &finder->room, trace->step_count, sizeof *finder->found))
+        return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct an_step_row *step_row = &trace->step[i];
         const struct step_slice *exact =
-            step_slice_of(all, count, step_row->process, step_row->start);
+            step_slice_of(all, count, step_row->process, step_row->start, &next);
         const struct step_slice *any =
-            exact ? exact : step_slice_of(all, count, step_row->process, INT64_MIN);
+            exact ? exact : step_slice_of(all, count, step_row->process, INT64_MIN, &first);
         struct found_step found_step =
             found_step_of(step_row->process, any ? any->track : AN_NONE, step_row->index,
                           step_row->start, step_row->end);

@@ -188,7 +188,7 @@ static int find_detailed(struct an_context *context, bool marked)
         all[i] = (struct index_entry){.process = context->lane[context->step[i].lane].process,
                                       .index = context->step[i].index,
                                       .step = i};
-    qsort(all, context->step_count, sizeof *all, index_order);
+    an_order(all, context->step_count, sizeof *all, index_order);
     for (size_t i = 1; i < context->step_count; i++)
         if (all[i].process == all[i - 1].process && all[i].index == all[i - 1].index)
             all[i].twice = all[i - 1].twice = true;
@@ -275,10 +275,13 @@ static int list_outliers(struct an_context *context, double median, double mad)
     return steps->outliers ? 0 : TACHO_ENOMEM;
 }
 
-/* Median of the host's steps; equals the step where no device decides. `x` has room for n. */
+/* Median of the host's steps; where no device decides, that of the steps. `times` has room for
+ * `count`. */
 static struct an_value host_median(const struct an_context *context, double *times, size_t count)
 {
     size_t known = 0;
+    if (!context->gpu)
+        return context->result->steps.median_ms;
     for (size_t i = 0; i < context->step_count; i++) {
         const struct an_step *step = &context->step[i];
         if (!an_step_counted(step))

@@ -7,6 +7,7 @@
 #include "analyzers/trace/trace.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "analyzers/base/arena.h"
@@ -22,9 +23,32 @@ static void id_resolve(uint32_t *column, size_t count, const struct an_id_map *i
             column[i] = an_id_find(id_map, column[i]);
 }
 
+static struct an_trace *new_trace(void)
+{
+    struct an_trace *trace = calloc(1, sizeof *trace);
+    if (!trace || !(trace->arena = an_arena_new())) {
+        free(trace);
+        return NULL;
+    }
+    trace->t1 = -1; /* before t0: no time yet */
+    return trace;
+}
+
+static void loader_free(struct an_trace_loader *loader)
+{
+    free(loader->track);
+    free(loader->strings.id);
+    free(loader->details.id);
+    free(loader->processes.id);
+    free(loader->tracks.id);
+    free(loader->python_tracks.id);
+    free(loader->wanted.id);
+}
+
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */
 
-#define PART_ROOM (1u << 20) /* slices that room is made for before they are seen */
+#define PART_ROOM    (1u << 20) /* slices that room is made for before they are seen */
+#define BESIDE_LEAST 100000     /* aggregates that are worth a thread: about 50 ms */
 
 /* Rows of a table for sizing; a table that cannot be counted grows as it is read. */
 static size_t rows_of(store_reader *reader, const char *table)
@@ -94,12 +118,7 @@ static int load_big(store_reader *reader, struct an_trace_loader *loader, uint32
     *counter_track = loader->track;
     loader->track = NULL;
     loader->room = 0;
-    rc = rc ? rc : load_stacks(reader, loader);
-    int64_t first_aggregate = loader->part ? loader->part->aggregate : 0;
-    if (!rc && !loader->part)
-        rc = an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
-    return rc ? rc
-              : store_step_aggregate_from(reader, first_aggregate, an_trace_row_aggregate, loader);
+    return rc ? rc : load_stacks(reader, loader);
 }
 
 /* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */
@@ -169,10 +188,8 @@ static int load_names(store_reader *reader, struct an_trace_loader *loader)
     const struct an_slices *slices = &loader->trace->slice;
     const struct an_aggregates *aggregates = &loader->trace->aggregate;
     int rc;
-    if (!loader->part) {
-        rc = store_detail_each(reader, 0, an_trace_row_detail, loader);
-        return rc ? rc : store_string_each(reader, 0, an_trace_row_string, loader);
-    }
+    if (!loader->part)
+        return store_string_each(reader, 0, an_trace_row_string, loader);
     if ((rc = want(loader, slices->detail, slices->count)) ||
         (rc = want(loader, aggregates->detail, aggregates->count)) ||
         (rc = load_wanted(reader, loader, false)))
@@ -188,9 +205,7 @@ static int load_names(store_reader *reader, struct an_trace_loader *loader)
 
 static int load_small(store_reader *reader, struct an_trace_loader *loader)
 {
-    int rc = store_step_from(reader, loader->part ? loader->part->step : INT64_MIN,
-                             an_trace_row_step, loader);
-    rc = rc ? rc : store_track_each(reader, 0, an_trace_row_track, loader);
+    int rc = store_track_each(reader, 0, an_trace_row_track, loader);
     rc = rc ? rc : store_process_each(reader, an_trace_row_process, loader);
     rc = rc ? rc : load_names(reader, loader);
     rc = rc ? rc : store_loss_each(reader, an_trace_row_loss, loader);
@@ -198,6 +213,118 @@ static int load_small(store_reader *reader, struct an_trace_loader *loader)
     loader->trace->ended = (struct an_ended){NAN, NAN, NAN, NAN, NAN};
     rc = rc ? rc : store_metric_each(reader, an_trace_row_metric, loader);
     return rc ? rc : store_run_each(reader, an_trace_row_key, loader);
+}
+
+/* ---- tables that another thread can read ----------------------------------------------------------------------------------- */
+
+/* Steps, their aggregates and the details: these refer to the other tables, but are resolved
+ * later. Of a part, details are read with the names. */
+static int load_steps(store_reader *reader, struct an_trace_loader *loader)
+{
+    const struct an_trace_part *part = loader->part;
+    int rc = 0;
+    loader->room = 0;
+    if (!part)
+        rc = an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
+    rc = rc ? rc
+            : store_step_aggregate_from(reader, part ? part->aggregate : 0, an_trace_row_aggregate,
+                                        loader);
+    rc =
+        rc ? rc : store_step_from(reader, part ? part->step : INT64_MIN, an_trace_row_step, loader);
+    return rc || part ? rc : store_detail_each(reader, 0, an_trace_row_detail, loader);
+}
+
+/* A thread with a reader and a trace of its own, of which the caller's trace takes what was read.
+ */
+struct beside {
+    pthread_t thread;
+    store_reader *reader;
+    struct an_trace_loader loader;
+    int rc;
+};
+
+static void *beside_run(void *argument)
+{
+    struct beside *beside = argument;
+    beside->rc = load_steps(beside->reader, &beside->loader);
+    return NULL;
+}
+
+static void beside_free(struct beside *beside)
+{
+    store_reader_close(beside->reader);
+    loader_free(&beside->loader);
+    an_trace_free(beside->loader.trace);
+}
+
+/* Of a whole run whose steps take long to read. false: nothing was started. */
+static bool beside_start(struct beside *beside, store_reader *reader,
+                         const struct an_trace_loader *loader)
+{
+    if (loader->part || rows_of(reader, "step_aggregate") < BESIDE_LEAST)
+        return false;
+    beside->reader = store_reader_twin(reader);
+    beside->loader.trace = beside->reader ? new_trace() : NULL;
+    if (beside->loader.trace && !pthread_create(&beside->thread, NULL, beside_run, beside))
+        return true;
+    beside_free(beside);
+    return false;
+}
+
+/* Moves the tables over, with the arena that holds their texts. */
+static void beside_take(struct beside *beside, struct an_trace_loader *loader)
+{
+    struct an_trace *from = beside->loader.trace, *to = loader->trace;
+    to->aggregate = from->aggregate;
+    to->step = from->step;
+    to->step_count = from->step_count;
+    to->detail = from->detail;
+    to->detail_count = from->detail_count;
+    to->beside = from->arena;
+    to->odd += from->odd;
+    if (from->t1 >= from->t0)
+        an_trace_row_times(to, from->t0, from->t1);
+    loader->details = beside->loader.details;
+    free(from);
+    beside->loader = (struct an_trace_loader){.trace = NULL};
+}
+
+/* Waits for the thread. If it failed, the tables are read again, which leaves the error in
+ * `reader`. */
+static int beside_end(struct beside *beside, store_reader *reader, struct an_trace_loader *loader)
+{
+    pthread_join(beside->thread, NULL);
+    int failed = beside->rc;
+    if (!failed)
+        beside_take(beside, loader);
+    beside_free(beside);
+    return failed ? load_steps(reader, loader) : 0;
+}
+
+/* The ids of tracks in the large columns become indexes, and the rows get their order. */
+static int order_rows(struct an_trace_loader *loader, uint32_t *slice_track,
+                      uint32_t *counter_track)
+{
+    struct an_trace *trace = loader->trace;
+    id_resolve(slice_track, trace->slice.count, &loader->tracks);
+    id_resolve(counter_track, trace->counter.count, &loader->tracks);
+    int rc = an_trace_order(trace, slice_track);
+    return rc ? rc : an_trace_order_counters(trace, counter_track);
+}
+
+/* The names of a part, which load_small reads, are those that its aggregates refer to, too. */
+static int load_tables(store_reader *reader, struct an_trace_loader *loader, uint32_t **slice_track,
+                       uint32_t **counter_track)
+{
+    struct beside beside = {.rc = 0};
+    bool started = beside_start(&beside, reader, loader);
+    int rc = load_big(reader, loader, slice_track, counter_track);
+    if (!rc && !started)
+        rc = load_steps(reader, loader);
+    rc = rc ? rc : load_small(reader, loader);
+    rc = rc ? rc : order_rows(loader, *slice_track, *counter_track);
+    int late = started ? beside_end(&beside, reader, loader) : 0;
+    return rc ? rc : late;
 }
 
 /* Links the tracks of each process, and those of none, in their order. */
@@ -215,16 +342,14 @@ static void link_tracks(struct an_trace *trace)
     }
 }
 
-/* Replaces the ids of the file by indexes in all columns and rows that refer to another table. */
-static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
-                        uint32_t *counter_track)
+/* Replaces the other ids of the file by indexes in all columns and rows that refer to another
+ * table. */
+static void resolve_ids(struct an_trace_loader *loader)
 {
     struct an_trace *trace = loader->trace;
     id_resolve(trace->slice.name, trace->slice.count, &loader->strings);
     id_resolve(trace->slice.category, trace->slice.count, &loader->strings);
     id_resolve(trace->slice.detail, trace->slice.count, &loader->details);
-    id_resolve(slice_track, trace->slice.count, &loader->tracks);
-    id_resolve(counter_track, trace->counter.count, &loader->tracks);
     id_resolve(trace->stack.frame, trace->stack.count, &loader->strings);
     id_resolve(trace->python.track, trace->python.count, &loader->tracks);
     struct an_aggregates *aggregates = &trace->aggregate;
@@ -241,17 +366,6 @@ static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
     an_trace_order_keys(trace);
 }
 
-static void loader_free(struct an_trace_loader *loader)
-{
-    free(loader->track);
-    free(loader->strings.id);
-    free(loader->details.id);
-    free(loader->processes.id);
-    free(loader->tracks.id);
-    free(loader->python_tracks.id);
-    free(loader->wanted.id);
-}
-
 int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
                        struct an_trace **out, struct tacho_error *err)
 {
@@ -259,19 +373,16 @@ int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
     uint32_t *slice_track = NULL, *counter_track = NULL;
     int rc = TACHO_ENOMEM;
     *out = NULL;
-    if (!(loader.trace = calloc(1, sizeof *loader.trace)) ||
-        !(loader.trace->arena = an_arena_new()))
+    if (!(loader.trace = new_trace()))
         goto out;
-    loader.trace->t1 = -1;
-    if ((rc = load_big(reader, &loader, &slice_track, &counter_track)) ||
-        (rc = load_small(reader, &loader)))
+    if ((rc = load_tables(reader, &loader, &slice_track, &counter_track)))
         goto out;
-    resolve_ids(&loader, slice_track, counter_track);
-    if ((rc = an_trace_order(loader.trace, slice_track)) ||
-        (rc = an_trace_order_counters(loader.trace, counter_track)) ||
-        (rc = an_trace_name_roles(loader.trace)) || (rc = an_trace_waits(loader.trace)))
+    resolve_ids(&loader);
+    if ((rc = an_trace_name_roles(loader.trace)) || (rc = an_trace_waits(loader.trace)))
         goto out;
-    rc = an_arena_failed(loader.trace->arena) ? TACHO_ENOMEM : 0;
+    if (an_arena_failed(loader.trace->arena) ||
+        (loader.trace->beside && an_arena_failed(loader.trace->beside)))
+        rc = TACHO_ENOMEM;
 out:
     free(slice_track);
     free(counter_track);
@@ -336,5 +447,6 @@ void an_trace_free(struct an_trace *trace)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     an_arena_free(trace->arena);
+    an_arena_free(trace->beside);
     free(trace);
 }

@@ -187,7 +187,8 @@ struct an_trace {
     uint8_t *name_role;
     /* What a call of the API by this name does, kept for an_slice_api (device.c). */
     uint8_t *name_api;
-    struct an_arena *arena; /* texts */
+    struct an_arena *arena;  /* texts */
+    struct an_arena *beside; /* texts of what another thread has read; NULL: nothing */
 };
 
 /* Loads a run. The tables that others refer to are read last, so that the references of a growing
@@ -209,6 +210,9 @@ void an_trace_free(struct an_trace *trace); /* NULL is fine */
 
 /* Text of a string index, "" for AN_NONE. */
 const char *an_trace_name(const struct an_trace *trace, uint32_t name);
+/* Does any name or other string of the file begin with `prefix`? A run has few strings and millions
+ * of slices: ask before looking for slices of such names. */
+bool an_trace_has_name(const struct an_trace *trace, const char *prefix);
 /* Detail of a slice or NULL. */
 const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t detail);
 enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail);

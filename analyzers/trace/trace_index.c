@@ -248,6 +248,14 @@ const char *an_trace_name(const struct an_trace *trace, uint32_t name)
     return name < trace->string_count ? trace->string[name] : "";
 }
 
+bool an_trace_has_name(const struct an_trace *trace, const char *prefix)
+{
+    size_t length = strlen(prefix), i = 0;
+    while (i < trace->string_count && strncmp(trace->string[i], prefix, length) != 0)
+        i++;
+    return i < trace->string_count;
+}
+
 const struct an_detail *an_trace_detail(const struct an_trace *trace, uint32_t detail)
 {
     return detail < trace->detail_count ? &trace->detail[detail] : NULL;

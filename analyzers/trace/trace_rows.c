@@ -56,7 +56,7 @@ static const char *text_short(struct an_trace_loader *loader, const char *text)
     return copy;
 }
 
-static void extend_times(struct an_trace *trace, int64_t from, int64_t to)
+void an_trace_row_times(struct an_trace *trace, int64_t from, int64_t to)
 {
     if (trace->t1 < trace->t0) {
         trace->t0 = from;
@@ -132,7 +132,7 @@ int an_trace_row_slice(void *ctx, const struct store_slice *slice)
     slices->correlation[i] = slice->correlation;
     loader->track[i] = id_raw(slice->track);
     slices->count++;
-    extend_times(loader->trace, start, dur == AN_OPEN ? start : start + dur);
+    an_trace_row_times(loader->trace, start, dur == AN_OPEN ? start : start + dur);
     return 0;
 }
 
@@ -158,7 +158,7 @@ int an_trace_row_counter(void *ctx, const struct store_counter *counter)
     counters->time[counters->count] = counter->time;
     counters->value[counters->count] = counter->value;
     loader->track[counters->count++] = id_raw(counter->track);
-    extend_times(loader->trace, counter->time, counter->time);
+    an_trace_row_times(loader->trace, counter->time, counter->time);
     return 0;
 }
 
@@ -222,8 +222,8 @@ int an_trace_row_step(void *ctx, const struct store_step *step)
         step_row->end = STORE_ABSENT;
         trace->odd++;
     }
-    extend_times(trace, step_row->start,
-                 step_row->end == STORE_ABSENT ? step_row->start : step_row->end);
+    an_trace_row_times(trace, step_row->start,
+                       step_row->end == STORE_ABSENT ? step_row->start : step_row->end);
     return 0;
 }
 
@@ -342,9 +342,9 @@ int an_trace_row_process(void *ctx, const struct store_process *row)
                                .program = text_of(loader, row->program),
                                .ended = text_of(loader, row->ended)};
     if (out->start != STORE_ABSENT)
-        extend_times(trace, out->start, out->start);
+        an_trace_row_times(trace, out->start, out->start);
     if (out->end != STORE_ABSENT)
-        extend_times(trace, out->end, out->end);
+        an_trace_row_times(trace, out->end, out->end);
     return 0;
 }
 

@@ -49,6 +49,8 @@ int an_trace_row_slice_room(struct an_trace_loader *loader, size_t need);
 int an_trace_row_counter_room(struct an_trace_loader *loader, size_t need);
 int an_trace_row_aggregate_room(struct an_trace_loader *loader, size_t need);
 
+/* The trace has something between these times. */
+void an_trace_row_times(struct an_trace *trace, int64_t from, int64_t to);
 int an_trace_row_slice(void *ctx, const struct store_slice *slice);
 int an_trace_row_counter(void *ctx, const struct store_counter *counter);
 int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate);

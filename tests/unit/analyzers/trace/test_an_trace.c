@@ -2,6 +2,8 @@
  *
  * Loading, nesting, the table of ops, the loader, the system layer, and files that hold nonsense.
  */
+#include <sqlite3.h>
+
 #include "analyzers/base/stats.h"
 #include "analyzers/trace/trace.h"
 #include "reports/report.h"
@@ -500,14 +502,138 @@ static void test_growing_file(void **state)
     fx_close(f);
 }
 
+/* ---- many aggregates: a finished file is read by two threads ------------------------------------ */
+
+#define MANY 150000
+
+static void write_aggregates(struct fixture *f)
+{
+    fx_open(f);
+    fx_slice(f, f->thread, 0, 100, "a", FX_NONE);
+    int64_t name = fx_string(f, "a");
+    for (int64_t i = 0; i < MANY; i++)
+        FX(store_step_aggregate_add(f->s, &(struct store_step_aggregate){.process = f->process,
+                                                                         .step = i,
+                                                                         .track = f->thread,
+                                                                         .name = name,
+                                                                         .category = FX_NONE,
+                                                                         .detail = FX_NONE,
+                                                                         .count = 1,
+                                                                         .total = 3 * i,
+                                                                         .self = i,
+                                                                         .steps = 1}));
+}
+
+static void assert_aggregates(const struct an_trace *t)
+{
+    const struct an_aggregates *rows = &t->aggregate;
+    assert_int_equal(rows->count, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(rows->step[i], i);
+        assert_int_equal(rows->total[i], 3 * i);
+        assert_string_equal(an_trace_name(t, rows->name[i]), "a");
+        assert_int_equal(rows->track[i], 0);
+    }
+    assert_int_equal(t->slice.count, 1);
+}
+
+static void finish(struct fixture *f)
+{
+    struct tacho_error err = {0};
+    FX(store_commit(f->s));
+    if (store_finish(f->s, &err))
+        fail_msg("%s", err.what);
+    f->s = NULL;
+}
+
+static void test_many_aggregates(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct tacho_error err = {0};
+    struct an_trace *t = NULL;
+    (void)state;
+    write_aggregates(f);
+    finish(f);
+    if (store_open(f->path, &f->reader, &err) || an_trace_load(f->reader, &t, &err))
+        fail_msg("%s", err.what);
+    store_reader *twin = store_reader_twin(f->reader);
+    assert_non_null(twin);
+    store_reader_close(twin);
+    assert_aggregates(t);
+    an_trace_free(t);
+    fx_close(f);
+}
+
+/* A live file may be another one a moment later: it has no twin. */
+static void test_many_aggregates_live(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    write_aggregates(f);
+    struct an_trace *t = load(f);
+    assert_null(store_reader_twin(f->reader));
+    assert_aggregates(t);
+    an_trace_free(t);
+    fx_close(f);
+}
+
+/* A cell that cannot be is damage, whichever thread reads it. */
+static void test_many_aggregates_damaged(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct tacho_error err = {0};
+    struct an_trace *t = NULL;
+    sqlite3 *db = NULL;
+    (void)state;
+    write_aggregates(f);
+    finish(f);
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "UPDATE step_aggregate SET total='x' WHERE step=149000", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    if (store_open(f->path, &f->reader, &err))
+        fail_msg("%s", err.what);
+    assert_int_equal(an_trace_load(f->reader, &t, &err), TACHO_ECORRUPT);
+    assert_non_null(strstr(err.what, "damaged"));
+    fx_close(f);
+}
+
+/* Another state of the file is not the reader's. */
+static void test_no_twin_of_a_changed_file(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct tacho_error err = {0};
+    sqlite3 *db = NULL;
+    (void)state;
+    fx_open(f);
+    finish(f);
+    if (store_open(f->path, &f->reader, &err))
+        fail_msg("%s", err.what);
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE process SET program='other'", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_null(store_reader_twin(f->reader));
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_and_parents),   cmocka_unit_test(test_own_time),
-        cmocka_unit_test(test_op_statistics),       cmocka_unit_test(test_loader),
-        cmocka_unit_test(test_findings_and_health), cmocka_unit_test(test_system),
-        cmocka_unit_test(test_growing_file),        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_order_and_parents),
+        cmocka_unit_test(test_own_time),
+        cmocka_unit_test(test_op_statistics),
+        cmocka_unit_test(test_loader),
+        cmocka_unit_test(test_findings_and_health),
+        cmocka_unit_test(test_system),
+        cmocka_unit_test(test_growing_file),
+        cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_largest_indexes),
+        cmocka_unit_test(test_many_aggregates),
+        cmocka_unit_test(test_many_aggregates_live),
+        cmocka_unit_test(test_many_aggregates_damaged),
+        cmocka_unit_test(test_no_twin_of_a_changed_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
