@@ -31,6 +31,35 @@ static void test_quantiles(void **state)
     assert_true(isnan(an_quantile(x, 0, 0.5)));
 }
 
+static int by_value(const void *first, const void *second)
+{
+    double left = *(const double *)first, right = *(const double *)second;
+    return (left > right) - (left < right);
+}
+
+/* Many numbers are sorted by their digits: signs, sizes and equal ones as when they are compared.
+ */
+static void test_sort_many(void **state)
+{
+    static const double odd[] = {0, -1, INFINITY, -INFINITY, 5e-324, -5e-324, 1e308, -1e308};
+    static double x[10000], y[10000];
+    uint64_t seed = 7;
+    (void)state;
+    for (size_t i = 0; i < 10000; i++) {
+        double size = ldexp(1, (int)(an_random(&seed) % 40) - 20);
+        x[i] = i % 10 ? ((double)(an_random(&seed) % 2001) - 1000) * size : odd[i / 10 % 8];
+    }
+    memcpy(y, x, sizeof x);
+    an_sort(x, 10000);
+    qsort(y, 10000, sizeof *y, by_value);
+    assert_memory_equal(x, y, sizeof x);
+    for (size_t i = 0; i < 10000; i++)
+        x[i] = 3;
+    an_sort(x, 10000);
+    for (size_t i = 0; i < 10000; i++)
+        near(x[i], 3, 0);
+}
+
 static void test_spread(void **state)
 {
     double x[] = {2, 4, 4, 4, 5, 5, 7, 9}, work[8];
@@ -106,11 +135,9 @@ static void test_distinct(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distinct),
-        cmocka_unit_test(test_quantiles),
-        cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_bootstrap_coverage),
-        cmocka_unit_test(test_bootstrap_repeats),
+        cmocka_unit_test(test_distinct),           cmocka_unit_test(test_quantiles),
+        cmocka_unit_test(test_sort_many),          cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_bootstrap_coverage), cmocka_unit_test(test_bootstrap_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
