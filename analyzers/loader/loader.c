@@ -87,28 +87,28 @@ struct share {
     bool makes;
     int64_t batches;
     double busy_ns;
-    bool collates; /* the thread runs collate */
+    bool collates;  /* the thread runs collate */
+    double made_ns; /* own time of the stages that make a batch, since the last collate */
     /* The batch that is being made. It counts as a whole if its collate begins in counted time. */
     int64_t count[AN_ROLE_COUNT], read_bytes;
     double ns[AN_ROLE_COUNT];
 };
 
-/* Keeps the time of a batch by itself. 0 or TACHO_ENOMEM. */
-static int keep_batch(struct an_loader_sums *sums, const struct share *share)
+/* Keeps the time of a batch by itself, when it is collated. 0 or TACHO_ENOMEM. */
+static int keep_batch(struct an_loader_sums *sums, struct share *share, bool counts)
 {
-    double ns = share->ns[AN_ROLE_READ] + share->ns[AN_ROLE_DECODE] + share->ns[AN_ROLE_COLLATE];
-    if (!(ns > 0))
-        return 0; /* a wait */
+    double ns = share->made_ns;
+    share->made_ns = 0;
+    if (!counts || !(ns > 0))
+        return 0;
     if (an_grow(&sums->batch_ns, &sums->batch_room, sums->batch_count + 1, sizeof ns))
         return TACHO_ENOMEM;
     sums->batch_ns[sums->batch_count++] = ns;
     return 0;
 }
 
-/* 0 or TACHO_ENOMEM. */
-static int close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
+static void close_batch(struct an_loader_sums *sums, struct share *share, bool counts)
 {
-    int rc = counts ? keep_batch(sums, share) : 0;
     if (counts) {
         for (int role = 0; role < AN_ROLE_COUNT; role++) {
             sums->count[role] += share->count[role];
@@ -119,7 +119,6 @@ static int close_batch(struct an_loader_sums *sums, struct share *share, bool co
     memset(share->count, 0, sizeof share->count);
     memset(share->ns, 0, sizeof share->ns);
     share->read_bytes = 0;
-    return rc;
 }
 
 /* Adds a stage or a wait to the batch of its thread. Time of a stage nested in another one is
@@ -142,6 +141,7 @@ static int sum_slice(const struct an_context *context, struct an_loader_sums *su
     share->ns[role] += ns;
     if (is_stage(role) && is_stage(around))
         share->ns[around] -= ns;
+    share->made_ns += ns * (makes_batches(role) - makes_batches(around));
     if (role == AN_ROLE_READ && detail && detail->bytes != STORE_ABSENT)
         share->read_bytes = an_time_add(share->read_bytes, detail->bytes);
     if (!waits && !is_stage(around) && trace->slice.dur[i] != AN_OPEN)
@@ -151,8 +151,9 @@ static int sum_slice(const struct an_context *context, struct an_loader_sums *su
                 : (double)an_spans_within(sums->time.span, sums->time.count, trace->slice.start[i],
                                           an_slice_end(trace, i));
     share->batches += inside && role == AN_ROLE_COLLATE;
-    bool ends = role == AN_ROLE_COLLATE || waits || !share->collates;
-    return ends ? close_batch(sums, share, inside) : 0;
+    if (role == AN_ROLE_COLLATE || waits || !share->collates)
+        close_batch(sums, share, inside);
+    return role == AN_ROLE_COLLATE ? keep_batch(sums, share, inside) : 0;
 }
 
 static bool is_python(const struct an_trace *trace, uint32_t process)

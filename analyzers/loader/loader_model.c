@@ -271,7 +271,7 @@ static void one_rank(struct an_context *context, const struct an_loader_sums *su
     out->batch_ms = an_num(model.batch);
     out->quick_batch_ms = an_num_if(sums->batch_count >= BATCHES_LEAST,
                                     an_quantile_of(sums->batch_ns, sums->batch_count, 0.1) / 1e6,
-                                    "there are too few batches to tell a quick one");
+                                    "too few batches end with a collate range to tell a quick one");
     out->expected_wait_ms_per_step = an_num(expected_wait(sums, &model));
 }
 

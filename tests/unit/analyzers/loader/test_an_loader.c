@@ -180,6 +180,7 @@ static void test_own(void **state)
 
 #define OWN_STEPS 12
 #define US        1000
+#define MS        1000000
 
 /* A run of OWN_STEPS steps of 10 ms of compute and a wait, with `batches` batches a step. Times in
  * us. */
@@ -385,6 +386,36 @@ static void test_wait_follows_from_batch_and_workers(void **state)
     }
 }
 
+/* What a quick batch takes is asked of batches, from one collate to the next: not of what a wait
+ * for room cuts off, nor of single stages where nothing says which make a batch. */
+static void test_quick_batch(void **state)
+{
+    (void)state;
+    for (int collates = 0; collates < 2; collates++) {
+        struct fixture fixture, *f = &fixture;
+        fx_open(f);
+        int64_t worker = fx_track(f, f->process, "thread", "loader-0", NULL),
+                work = fx_work(f, "matrix", "fp32", 1, 1, 1);
+        for (int64_t i = 0; i < 30; i++) {
+            int64_t at = i * 10 * MS;
+            fx_step(f, f->process, f->thread, i, at, at + 10 * MS, 32, false);
+            fx_slice(f, f->thread, at, at + MS, "input_wait", fx_kind(f, "input_wait"));
+            fx_slice(f, f->thread, at + MS, at + 10 * MS, "matmul", work);
+            fx_slice(f, worker, at, at + MS, "read", fx_kind(f, "read"));
+            fx_slice(f, worker, at + MS, at + 5 * MS, "decode", fx_kind(f, "decode"));
+            fx_slice(f, worker, at + 5 * MS, at + 6 * MS, "queue_wait", fx_kind(f, "queue_wait"));
+            if (collates)
+                fx_slice(f, worker, at + 6 * MS, at + 8 * MS, "collate", fx_kind(f, "collate"));
+        }
+        const struct an_loader *loader = &fx_analyze(f)->loader;
+        assert_near(loader->batch_ms.value, collates ? 7 : 5, 1e-6);
+        assert_int_equal(loader->quick_batch_ms.valid, collates);
+        if (collates)
+            assert_near(loader->quick_batch_ms.value, 7, 1e-6);
+        fx_close(f);
+    }
+}
+
 /* What to change names what binds, in the words of the framework; undone, the run is healthy on
  * input. */
 static void test_advice(void **state)
@@ -563,6 +594,7 @@ int main(void)
                                        cmocka_unit_test(test_gaps),
                                        cmocka_unit_test(test_own),
                                        cmocka_unit_test(test_wait_follows_from_batch_and_workers),
+                                       cmocka_unit_test(test_quick_batch),
                                        cmocka_unit_test(test_advice),
                                        cmocka_unit_test(test_cores),
                                        cmocka_unit_test(test_verify),
