@@ -185,20 +185,35 @@ static int64_t wakes_ns(const struct an_plan *plan, double batch_ns)
     return (int64_t)(2 * WAKE_UP_NS * during * pieces / batches);
 }
 
+/* Says once what the prediction takes for granted, however many readings of the plan there are. */
+static void assume_stops(struct an_plan *plan)
+{
+    static const char stops[] =
+        "its team of threads fills the cores and stops while a worker makes a batch";
+    const char *assumed = plan->condition ? plan->condition : "";
+    if (!strstr(assumed, stops))
+        plan->condition = an_arena_format(plan->state->replay->context->arena, "%s%s%s", assumed,
+                                          *assumed ? "; " : "", stops);
+}
+
 /* A loader leaves the step's thread, and a team of threads stops while a worker makes a batch
- * (an_shares_stops): that is expected; at worst threads are woken, and a batch moves through memory
- * `passes` times more. `kept`: own work before the route. */
-static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan, double passes,
-                          const int64_t *kept, struct outcome *outcome)
+ * (an_shares_stops): that is expected, in the place of what the replay with shared cores has added
+ * to `before`; at worst threads are woken, and a batch moves through memory as often more as
+ * route_plan says. `kept`: own work before the route. */
+static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
+                          const int64_t *kept, const struct outcome *before,
+                          struct outcome *outcome)
 {
     struct an_what_if_state *state = plan->state;
-    double batch_ns = route_plan.work_factor * an_route_batch_ns(plan->change.route);
+    double batch_ns = route_plan.work_factor * an_route_batch_ns(plan->change.route),
+           passes = route_plan.hand_over;
     route_plan.stops = state->shares ? an_shares_stops(state->shares, batch_ns) : 0;
     int64_t wake_ns = wakes_ns(plan, route_plan.stops * batch_ns); /* the rest of it sleeps */
     if (route_plan.stops <= 0 || is_stopped(state))
         return 0;
     int rc = 0;
-    outcome->sum = outcome->count = 0;
+    outcome->sum = before->sum;
+    outcome->count = before->count;
     for (int worst = 0; worst < 2 && !rc; worst++) {
         memcpy(state->own, kept, state->replay->graph->node_count * sizeof *kept);
         route_plan.hand_over = worst ? passes : 0;
@@ -210,11 +225,7 @@ static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
         an_replay_run(state->replay, &plan->change, &state->edited);
         rc = add_outcome(plan, outcome, !worst);
     }
-    const char *assumed = plan->condition ? plan->condition : "";
-    plan->condition = an_arena_format(
-        state->replay->context->arena,
-        "%s%sits team of threads fills the cores and stops while a worker makes a batch", assumed,
-        *assumed ? "; " : "");
+    assume_stops(plan);
     return rc;
 }
 
@@ -225,6 +236,7 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     struct an_what_if_state *state = plan->state;
     size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
+    const struct outcome before = *outcome;
     bool in_line = leaves_step(plan);
     bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN;
     double passes = in_line && !engine ? PASSES : 0; /* the engine hands over by address */
@@ -246,7 +258,7 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
             rc = replay_shared(plan, outcome);
     }
     if (in_line && !rc && !plan->reason)
-        rc = replay_stopped(plan, route_plan, passes, kept, outcome);
+        rc = replay_stopped(plan, route_plan, kept, &before, outcome);
     free(kept);
     if (rc || plan->reason || in_line)
         return rc;

@@ -33,7 +33,10 @@ struct program {
     int64_t waking; /* ns from the call that wakes a thread until it is ready */
     int64_t tick;   /* ns; 0: TICK */
     int steps;      /* 0: STEPS */
+    bool sized;     /* a region is a GEMM of ROWS tokens and a layer of SIZE x SIZE */
 };
+
+enum { ROWS = 256, SIZE = 64 };
 
 /* A thread of the simulation. The first ones are the team, then come workers, then others. */
 struct thread {
@@ -237,13 +240,26 @@ struct recording {
     int worker_made;
 };
 
+static int64_t sized_gemm(struct fixture *f)
+{
+    struct store_detail gemm = fx_empty();
+    gemm.schema = "tacho.work";
+    gemm.kind = "matrix";
+    gemm.dtype = "fp32";
+    gemm.pass = "forward";
+    gemm.flops = 2 * ROWS * SIZE * SIZE;
+    gemm.bytes_read = 4 * (ROWS + SIZE) * SIZE;
+    gemm.bytes_written = 4 * ROWS * SIZE;
+    return fx_intern(f, &gemm);
+}
+
 static void begin_recording(struct recording *recording, const struct program *program)
 {
     struct fixture *f = recording->f;
     recording->wait = fx_kind(f, "input_wait");
     recording->decode = fx_kind(f, "decode");
     recording->collate = fx_kind(f, "collate");
-    recording->matmul = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    recording->matmul = program->sized ? sized_gemm(f) : fx_work(f, "matrix", "fp32", 1, 1, 1);
     if (program->workers)
         recording->loader = fx_track(f, f->process, "thread", "loader-0", NULL);
     recording->counter[0] = fx_track(f, f->process, "counter", "cpu_time", "ns");
@@ -349,7 +365,8 @@ static double simulate(const struct program *program, struct fixture *f)
             recording.begun = machine.now;
             if (machine.region < 0) {
                 if (f)
-                    fx_step(f, f->process, f->thread, step, begun, machine.now, 4, false);
+                    fx_step(f, f->process, f->thread, step, begun, machine.now,
+                            program->sized ? ROWS : 4, false);
                 begun = machine.now;
                 counted = ++step == 4 ? begun : counted;
             }
@@ -423,29 +440,79 @@ static void test_worker(void **state)
     compare(&before, "loader.workers=1", &after, 10, 100);
 }
 
-/* Steps of less than a millisecond: a worker keeps its core for a whole batch, and the team's
- * thread that it took it from waits there. The team computes for a small part of the step on two
- * cores, so that a core seems to be free; nothing is gained. With one thread all of it is. */
+/* Steps of less than a millisecond, in which a team on all cores computes for a small part. */
+static const struct program short_batch = {.cores = 2,
+                                           .team = 2,
+                                           .batch = 150 * US,
+                                           .region = 4 * US,
+                                           .serial = 16 * US,
+                                           .regions = 10,
+                                           .slice = 3 * MS,
+                                           .spin = 2 * US,
+                                           .hot = MS / 2,
+                                           .waking = 6 * US,
+                                           .tick = 2 * US,
+                                           .steps = 1000};
+
+/* A worker keeps its core for a whole batch, and the team's thread that it took it from waits
+ * there. A core seems to be free; nothing is gained. With one thread all of it is. */
 static void test_short_batch(void **state)
 {
     (void)state;
-    struct program before = {.cores = 2,
-                             .team = 2,
-                             .batch = 150 * US,
-                             .region = 4 * US,
-                             .serial = 16 * US,
-                             .regions = 10,
-                             .slice = 3 * MS,
-                             .spin = 2 * US,
-                             .hot = MS / 2,
-                             .waking = 6 * US,
-                             .tick = 2 * US,
-                             .steps = 1000},
-                   after = before;
+    struct program before = short_batch, after = before;
     after.workers = 1;
     compare(&before, "loader.workers=1", &after, 10, 90);
     before.team = after.team = 1;
     compare(&before, "loader.workers=1", &after, 10, 20);
+}
+
+/* A curve on which a GEMM takes 10 us in fp32, and half of it in bf16. */
+static void add_curve(struct fixture *f)
+{
+    for (int i = 0; i < 18; i++) {
+        int rows = ROWS / 4 << i % 3 * 2, size = SIZE / 2 << i / 3 % 3;
+        double us = 10 * sqrt((double)rows / ROWS * size / SIZE) / (i < 9 ? 1 : 2);
+        char name[48];
+        snprintf(name, sizeof name, "gemm_forward:%dx%dx%d", rows, size, size);
+        struct store_ceiling ceiling = {.device = "cpu",
+                                        .resource = name,
+                                        .dtype = i < 9 ? "fp32" : "bf16",
+                                        .source = "measured: for this test",
+                                        .value = 2e6 * rows * size * size / us};
+        FX(store_ceiling_add(f->s, &ceiling));
+    }
+}
+
+/* The same beside an edit that is read in four ways: GEMMs take half as long, or as many ns less as
+ * on the curve, which is a quarter. All of them count, and what is assumed is said once. */
+static void test_readings_of_a_short_batch(void **state)
+{
+    static const char stops[] = "its team of threads fills the cores";
+    struct program before = short_batch;
+    struct fixture fx, *f = &fx;
+    (void)state;
+    before.sized = true;
+    fx_open(f);
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    add_curve(f);
+    struct store_slice begin = {.track = f->thread,
+                                .start = FX_BASE,
+                                .name = fx_string(f, "begin"),
+                                .category = fx_string(f, "libtrain"), /* the engine's domain */
+                                .detail = FX_NONE,
+                                .correlation = FX_NONE};
+    FX(store_slice_add(f->s, &begin));
+    double batch = (double)before.batch / MS, rest = simulate(&before, f) - batch;
+    struct an_options options = {.file = "run.tacho", .what_if = "loader.workers=1,precision=bf16"};
+    const struct an_what_if *what_if = &fx_analyze_with(f, &options)->advice.together;
+    if (what_if->reason)
+        fail_msg("%s", what_if->reason);
+    const char *said = strstr(what_if->condition, stops);
+    assert_non_null(said);
+    assert_null(strstr(said + 1, stops));
+    double call_us = 1e3 * rest / before.regions, shares = 0.5 + (call_us - 5) / call_us;
+    assert_near(what_if->step_ms.value, batch + shares / 2 * rest, 0.06 * rest);
+    fx_close(f);
 }
 
 /* A batch takes as long as the compute of a step, so long that the team's other thread sleeps: half
@@ -590,11 +657,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spinner),       cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_short_batch),   cmocka_unit_test(test_long_batch),
-        cmocka_unit_test(test_less_work),     cmocka_unit_test(test_room),
-        cmocka_unit_test(test_identities),    cmocka_unit_test(test_sleeping_batch),
-        cmocka_unit_test(test_uneven_batches)};
+        cmocka_unit_test(test_spinner),        cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_short_batch),    cmocka_unit_test(test_readings_of_a_short_batch),
+        cmocka_unit_test(test_long_batch),     cmocka_unit_test(test_less_work),
+        cmocka_unit_test(test_room),           cmocka_unit_test(test_identities),
+        cmocka_unit_test(test_sleeping_batch), cmocka_unit_test(test_uneven_batches)};
     run_path = argc > 1 ? argv[1] : NULL;
     return run_path ? cmocka_run_group_tests(run, NULL, NULL)
                     : cmocka_run_group_tests(tests, NULL, NULL);
