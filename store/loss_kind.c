@@ -17,7 +17,7 @@ static bool begins_with_one(const char *text, const char *const *starts, size_t 
     return false;
 }
 
-/* Done on purpose, only a name is shorter, or not of this run. */
+/* Done on purpose, only a name is shorter or an argument missing, or not of this run. */
 static const char *const harmless[] = {"event not recorded: overhead",
                                        "not sampled: ",
                                        "slice not stored: outside of",
@@ -28,6 +28,7 @@ static const char *const harmless[] = {"event not recorded: overhead",
                                        "domain merged",
                                        "not a trace: nothing was read",
                                        "earlier capture of the same worker",
+                                       "argument is not valid JSON",
                                        "arguments beyond",
                                        "forward-backward flow arrow",
                                        "run metadata",

@@ -194,6 +194,7 @@ static void test_nothing_is_missing(void **state)
 {
     static const char *const pairs[][2] = {
         {"trace.json", "duration below 0 (kept as 0)"},
+        {"trace.json", "argument is not valid JSON"},
         {"trace.json", "event has no usable duration (kept, its end is open)"},
         {"trace.json", "begin event (ph B) without its end (kept, its end is open)"},
         {"trace.sqlite", "NVTX payload that does not match its schema (kept: the range has none)"},
