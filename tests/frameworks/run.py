@@ -516,6 +516,18 @@ def test_a_node_with_many_operators():
     assert advice or finding(run.report, "OTHER_PROGRAMS"), run.report["findings"]
 
 
+def test_an_operator_is_timed_without_the_end_of_a_node():
+    """Nodes of autograd's graph that end while operators of a backward pass are timed would count for each of these."""
+    if not os.path.exists(PYTHON):
+        raise Skipped("no %s" % PYTHON)
+    done = subprocess.run([PYTHON, os.path.join(HERE, "timed_alone.py")], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    assert counts and len(counts) % 4 == 0, counts
+    for first in range(0, len(counts), 4):
+        assert counts[first + 1] == counts[first + 2] == counts[first + 3] > counts[first], counts
+
+
 def test_programs_keep_what_they_do_with_values():
     """Compiled, scripted and traced code and classes of the program see no recorded method: the same graphs, the same calls."""
     run = Run("programs.py", "unchanged")

@@ -288,9 +288,10 @@ class Modules:
                 times.append(time.thread_time())
                 torch.autograd.grad(x, first)
                 times.append(time.thread_time())
+                y = first.detach()  # x keeps the graph: its end would be part of these calls
                 with torch.no_grad():
                     for _ in range(CALLS):
-                        x = x.neg()
+                        y = y.neg()
                 times.append(time.thread_time())
                 best = [min(least, after - before) for least, before, after in zip(best, times, times[1:])]
         forward, nodes, backward = best
