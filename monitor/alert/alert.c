@@ -31,7 +31,7 @@ void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config,
                                   .notify = notify,
                                   .ctx = ctx,
                                   .next_id = 1,
-                                  .tokens = config->rate,
+                                  .tokens = fmax(config->rate, 1),
                                   .tokens_s = NAN};
 }
 
@@ -57,17 +57,22 @@ static bool is_silenced(const struct mon_config *config, const struct mon_alert 
     return alert->code_count > 0;
 }
 
-/* A bucket of tokens: as many as the hour's rate at once, then they come back evenly. */
+/* Is there a token in the bucket? It holds as many as the hour's rate, but one where that is less;
+ * they come back evenly. */
+static bool has_token(struct mon_alerts *alerts, double now_s)
+{
+    double rate = alerts->config->rate, most = fmax(rate, 1);
+    if (!isnan(alerts->tokens_s) && now_s > alerts->tokens_s)
+        alerts->tokens = fmin(most, alerts->tokens + (now_s - alerts->tokens_s) / 3600 * rate);
+    alerts->tokens_s = now_s;
+    return alerts->tokens >= 1;
+}
+
 static bool take_token(struct mon_alerts *alerts, double now_s)
 {
-    double rate = alerts->config->rate;
-    if (!isnan(alerts->tokens_s) && now_s > alerts->tokens_s)
-        alerts->tokens = fmin(rate, alerts->tokens + (now_s - alerts->tokens_s) / 3600 * rate);
-    alerts->tokens_s = now_s;
-    if (alerts->tokens < 1)
-        return false;
-    alerts->tokens -= 1;
-    return true;
+    bool taken = has_token(alerts, now_s);
+    alerts->tokens -= taken;
+    return taken;
 }
 
 /* The end of an alert is sent if its begin was, so that no receiver keeps it open. */
@@ -233,7 +238,8 @@ void mon_alerts_tick(struct mon_alerts *alerts, double now_s)
             alert->resolved = true;
             notice(alerts, alert, MON_RESOLVED, now_s);
         } else if (isnan(alert->over_s) && alert->symptom.severity == MON_PAGE &&
-                   !alert->acknowledged && now_s - alert->sent_s >= MON_REPEAT_S) {
+                   !alert->acknowledged && now_s - alert->sent_s >= MON_REPEAT_S &&
+                   has_token(alerts, now_s)) { /* else it waits for one, without a notice */
             notice(alerts, alert, MON_REPEATED, now_s);
         }
     }

@@ -141,6 +141,36 @@ static void test_rate(void **state)
     assert_int_equal(seen.sent, 5);
 }
 
+/* Less than one notice an hour are still some. */
+static void test_slow_rate(void **state)
+{
+    (void)state;
+    config.rate = 0.5;
+    mon_alerts_init(&alerts, &config, on_notice, &seen);
+    for (int i = 0; i < 4; i++)
+        raise_one("STEP_TIME", MON_TICKET, MON_CAUSE_RANK, i, i * 3601);
+    assert_int_equal(seen.fired, 4);
+    assert_int_equal(seen.sent, 2); /* at once, and two hours later */
+}
+
+/* A page that is due again waits for the rate limit; it is not held once more in each look. */
+static void test_repeated_within_rate(void **state)
+{
+    (void)state;
+    config.rate = 1;
+    mon_alerts_init(&alerts, &config, on_notice, &seen);
+    raise_one("STALLED", MON_PAGE, MON_CAUSE_HANG, -1, 0);
+    raise_one("STEP_TIME", MON_TICKET, MON_CAUSE_RANK, 3, MON_REPEAT_S - 1);
+    assert_int_equal(seen.sent, 2);
+    for (int i = 0; i < 3000; i++)
+        mon_alerts_tick(&alerts, MON_REPEAT_S + i);
+    assert_int_equal(seen.repeated, 0);
+    mon_alerts_tick(&alerts, MON_REPEAT_S + 3600);
+    assert_int_equal(seen.repeated, 1);
+    assert_int_equal(seen.sent, 3);
+    assert_int_equal(seen.held_before, 0);
+}
+
 static void test_silence(void **state)
 {
     (void)state;
@@ -227,6 +257,8 @@ int main(void)
         cmocka_unit_test_setup(test_farther, setup),
         cmocka_unit_test_setup(test_hysteresis, setup),
         cmocka_unit_test_setup(test_rate, setup),
+        cmocka_unit_test_setup(test_slow_rate, setup),
+        cmocka_unit_test_setup(test_repeated_within_rate, setup),
         cmocka_unit_test_setup(test_silence, setup),
         cmocka_unit_test_setup(test_acknowledged, setup),
         cmocka_unit_test_setup(test_many, setup),
