@@ -354,11 +354,11 @@ static void keep_best(struct tuner_search *search, size_t configuration, double 
 
 void tuner_search_tell(struct tuner_search *search, size_t configuration, double value)
 {
-    if (search->count == TUNER_TRIALS)
+    if (search->count == TUNER_TRIALS || search->tried[configuration])
         return;
     if (!(value > 0) || !isfinite(value))
         value = NAN;
-    search->left -= !search->tried[configuration];
+    search->left--;
     search->tried[configuration] = true;
     keep_best(search, configuration, value);
     search->trial[search->count++] = (struct trial){configuration, value};

@@ -25,7 +25,7 @@ void tuner_search_free(struct tuner_search *search);
 /* The next configuration; SIZE_MAX: all were tried, or TUNER_TRIALS were. */
 size_t tuner_search_ask(struct tuner_search *search);
 /* What a configuration gave (> 0, smaller is better; NAN: it failed), whether it was asked for or
- * not. */
+ * not. Of one that was told before, the first value counts. */
 void tuner_search_tell(struct tuner_search *search, size_t configuration, double value);
 /* How much each dimension matters, 0..1: the share of the predicted variance that its main effect
  * has, over configurations drawn at random. share[dimensions]. */
