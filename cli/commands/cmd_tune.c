@@ -485,6 +485,8 @@ int cli_tune(int argc, char **argv)
                          "give the command with its parameters, or --replay CACHE");
     if ((values.money > 0) != (values.price > 0))
         return cli_usage("tune", NULL, "--money and --price belong together");
+    if (values.cache && (code = cli_tune_check_cache(values.cache)))
+        return code;
     struct cli_tune tune = {.objective = values.objective,
                             .trials = values.trials,
                             .rounds = values.rounds,

@@ -4,7 +4,6 @@
  */
 #include "cli/tune/cache.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,11 +55,26 @@ static json_t *result_json(const struct cli_tune *tune, size_t configuration, do
                      "invalidity", works ? "correct" : "runtime", "measurements", measured);
 }
 
+int cli_tune_check_cache(const char *path)
+{
+    struct cli_output output;
+    int code = cli_output_open(&output, path, NULL);
+    if (!code)
+        cli_output_close(&output, 1); /* nothing is left of it */
+    return code;
+}
+
 int cli_tune_write_cache(const struct cli_tune *tune, const char *path)
 {
+    struct cli_output output;
     double *value = calloc(tune->journal.count + 1, sizeof *value);
     if (!value)
         return cli_error(TACHO_ENOMEM, NULL, "tune: out of memory");
+    int code = cli_output_open(&output, path, NULL);
+    if (code) {
+        free(value);
+        return code;
+    }
     json_t *results = json_array();
     for (size_t at = 0; at < tune->command.space.count; at++) {
         json_t *result = result_json(tune, at, value);
@@ -69,8 +83,10 @@ int cli_tune_write_cache(const struct cli_tune *tune, const char *path)
     }
     json_t *whole =
         json_pack("{s:s, s:{}, s:o}", "schema_version", "1.0.0", "metadata", "results", results);
-    int failed = json_dump_file(whole, path, JSON_INDENT(1));
+    int rc = whole ? 0 : TACHO_ENOMEM;
+    if (whole && json_dumpf(whole, output.file, JSON_INDENT(1)))
+        rc = TACHO_EIO;
     json_decref(whole);
     free(value);
-    return failed ? cli_error(TACHO_EIO, NULL, "%s: %s", path, strerror(errno)) : 0;
+    return cli_output_end(&output, rc, "tune", "cache");
 }

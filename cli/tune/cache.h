@@ -8,6 +8,9 @@
 
 #include "cli/tune/trials.h"
 
+/* May such a file be written? Asked before the first trial. 0, or an exit code after a message. */
+int cli_tune_check_cache(const char *path);
+
 /* Writes a file: a configuration that ran to its end once or more has the median of these runs, one
  * that always failed is invalid; one that was ended early is left out. 0, or an exit code after a
  * message. */

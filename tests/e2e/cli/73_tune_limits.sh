@@ -49,6 +49,13 @@ assert len(found["finalists"]) == 1 + 2 - found["ended_early"], found
 PY
 "$TACHO" tune -o whole --cache whole.json --trials 2 --rounds 4 --whole-trials --json -- ./long '{work:1,4}' > out 2> err || fail "exit $?: $(cat err)"
 grep -q '"ended_early": *0' out || fail "--whole-trials: $(cat out)"
+# a recording is no file for it, which is said before the first trial; nor is one left where it cannot be written
+sqlite3 kept.tacho 'CREATE TABLE t(a)'
+cp kept.tacho before.tacho
+expect 3 "$TACHO" tune -o refused --cache kept.tacho --trials 2 --rounds 4 -- ./long '{work:1,4}'
+{ cmp -s kept.tacho before.tacho && [ ! -e refused ]; } || fail "--cache has overwritten a recording: $(cat "$work/err")"
+expect 3 "$TACHO" tune -o refused --cache nowhere/cache.json --trials 2 --rounds 4 -- ./long '{work:1,4}'
+[ ! -e refused ] || fail "trials for a cache that cannot be written"
 "$TACHO" tune --replay whole.json --json > out || fail "what --cache writes is not read: $(cat whole.json)"
 python3 - << 'PY' || fail "the replay of a search: $(cat out whole.json)"
 import json
