@@ -11,7 +11,8 @@
 
 #include "cli/base/message.h"
 
-#define VALUES_MOST 1024 /* of a range */
+#define VALUES_MOST 1024             /* of a range */
+#define NUMBER_MOST 1000000000000000 /* of a range, in either direction */
 
 /* ---- parameters ------------------------------------------------------------------------------- */
 
@@ -44,6 +45,8 @@ static int add_range(struct cli_template *out, size_t at, const char *parameter,
     bool by_two = !strcmp(end, ":log2");
     if (end == second || (*end && !by_two) || high < low || (by_two && low < 1))
         return usage(parameter, "a range is LOW..HIGH or LOW..HIGH:log2 with 1 <= LOW <= HIGH");
+    if (low < -NUMBER_MOST || high > NUMBER_MOST)
+        return usage(parameter, "the numbers of a range are at most 10^15");
     int code = 0, count = 0;
     for (long long value = low; !code && value <= high && count++ < VALUES_MOST;
          value = by_two ? 2 * value : value + 1) {

@@ -85,9 +85,29 @@ static void test_held_product(void **state)
     cli_template_clear(&template);
 }
 
+/* Numbers whose double or whose next one is none of 64 bits. */
+static void test_large_numbers(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"{n:9223372036854775807..9223372036854775807}",
+                                          "{n:4611686018427387904..9223372036854775807:log2}",
+                                          "{n:-9223372036854775808..-9223372036854775807}"};
+    struct cli_template template;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char *wrong[] = {(char *)refused[i], NULL};
+        assert_int_equal(cli_template_read(wrong, &template), 2);
+        cli_template_clear(&template);
+    }
+    char *most[] = {(char *)"{n:1000000000000000..1000000000000000}", NULL};
+    assert_int_equal(cli_template_read(most, &template), 0);
+    assert_int_equal(template.space.count, 1);
+    cli_template_clear(&template);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_findings),
-                                       cmocka_unit_test(test_held_product)};
+                                       cmocka_unit_test(test_held_product),
+                                       cmocka_unit_test(test_large_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
