@@ -132,7 +132,8 @@ static int begin_mllog(struct history_source *source, struct mllog *log, int64_t
     log->made = rc ? NULL : history_made_new();
     if (!log->made)
         return rc ? rc : TACHO_ENOMEM;
-    log->made->entry.begun_ns = time_ms * 1000000;
+    log->made->entry.begun_ns =
+        time_ms > 0 && time_ms < INT64_MAX / 1000000 ? time_ms * 1000000 : 0;
     if (*log->benchmark)
         log->made->entry.recipe_text = history_made_copy(log->made, log->benchmark);
     if (*log->platform)

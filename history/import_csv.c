@@ -13,6 +13,7 @@
 #include "history/import.h"
 
 #define COLUMNS_MOST 4096
+#define YEAR_2262    9223372036ll /* seconds: later times have no ns in 64 bits */
 
 enum column {
     COLUMN_NUMBER,
@@ -123,7 +124,10 @@ static int64_t time_of(const char *text)
     if (*end == 'T' || *end == ' ')
         end = strptime(end + 1, "%H:%M:%S", &tm);
     double fraction = end && *end == '.' ? strtod(end, NULL) : 0;
-    return (int64_t)timegm(&tm) * 1000000000 + (int64_t)llround(fraction * 1e9);
+    int64_t seconds = timegm(&tm);
+    if (seconds < 0 || seconds >= YEAR_2262)
+        return 0;
+    return seconds * 1000000000 + (int64_t)llround(fraction * 1e9);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
@@ -149,7 +153,8 @@ static void add_number(struct history_made *made, const char *title, double valu
             continue;
         snprintf(name, sizeof name, "%s", dot + 1);
         char *open = strrchr(name, '('), *close = open ? strchr(open, ')') : NULL;
-        if (close && !close[1] && open > name + 1 && close - open - 1 < (int)sizeof unit) {
+        bool apart = close && !close[1] && open > name + 1 && open[-1] == ' ';
+        if (apart && close - open - 1 < (int)sizeof unit) {
             snprintf(unit, sizeof unit, "%.*s", (int)(close - open - 1), open + 1);
             open[-1] = 0;
         }

@@ -249,8 +249,19 @@ static void test_imports(void **state)
     assert_int_equal(history_get(history, 2, &entry, NULL), 0);
     assert_string_equal(entry->recipe_text, "b, with \"quotes\"");
     history_entry_free(entry);
+    /* a name may end in parentheses; a unit is in those after a blank */
+    write_text("Name,Created,metric.acc(top1),metric.time (s)\na,2026-11-02,3,4\n", name);
+    assert_int_equal(history_import(history, name, NULL, &count, &err), 0);
+    assert_int_equal(history_get(history, 3, &entry, NULL), 0);
+    assert_int_equal(entry->value_count, 2);
+    assert_string_equal(entry->values[0].name, "time");
+    assert_string_equal(entry->values[0].unit, "s");
+    assert_string_equal(entry->values[1].name, "acc(top1)");
+    assert_string_equal(entry->values[1].unit, "");
+    history_entry_free(entry);
     /* what is refused leaves nothing behind */
     static const char *const bad[] = {"",
+                                      "Name,Created\na,9999-12-31\n",
                                       "nothing",
                                       "Name,Created\nc,2026-11-01\nd,not a time\n",
                                       "Name,_step,loss\na,1,2\n",
@@ -264,7 +275,7 @@ static void test_imports(void **state)
         assert_int_equal(history_import(history, name, NULL, &count, &err), TACHO_EFORMAT);
         assert_int_equal(count, 0);
     }
-    assert_int_equal(count_rows(history, &(struct history_filter){0}), 2);
+    assert_int_equal(count_rows(history, &(struct history_filter){0}), 3);
     history_close(history);
 }
 
