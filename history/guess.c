@@ -227,7 +227,7 @@ int history_guess(struct history *history, int64_t id, struct history_guess *gue
         if (!strcmp(known->recipe[i].recipe, entry->recipe))
             recipe = &known->recipe[i];
     if (!rc && (!recipe || isnan(recipe->by_nearest)))
-        rc = tacho_fail(err, TACHO_ENOTFOUND, NULL,
+        rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho history list' shows what has run where",
                         "no other recipe with FLOPs has run on such a host");
     if (!rc) {
         double process_p90;

@@ -200,7 +200,8 @@ int history_get(struct history *history, int64_t id, struct history_entry **out,
         copy_texts(made);
         read_samples(statement, 12, made);
     } else if (status == SQLITE_DONE) {
-        rc = tacho_fail(err, TACHO_ENOTFOUND, NULL, "%s: no such run", history->path);
+        rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho history list' shows the runs",
+                        "%s: no such run", history->path);
     } else {
         rc = status == SQLITE_ROW ? TACHO_ENOMEM : history_fail(history, status, failed, err);
     }

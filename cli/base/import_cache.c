@@ -274,7 +274,8 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
     snprintf(path, size, "%s/run.tacho", folder);
     if (cli_remove_at_exit(folder) || cli_remove_at_exit(path)) {
         rmdir(folder);
-        return cli_error(TACHO_EINTERNAL, NULL, "%s: too many temporary files", in);
+        return cli_error(TACHO_EINTERNAL, "give fewer traces at a time, or set XDG_CACHE_HOME",
+                         "%s: too many temporary files", in);
     }
     int none;
     return convert(in, path, false, &none);

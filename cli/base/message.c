@@ -166,20 +166,50 @@ static void json_message(const char *what, const struct tacho_error *err)
     json_decref(object);
 }
 
+/* What to do about an error of this kind, where the place that met it knows nothing better; "": the
+ * user has interrupted it. */
+static const char *usual_hint(int code)
+{
+    static const struct {
+        int code;
+        const char *hint;
+    } rows[] = {
+        {TACHO_ENOMEM, "close other programs, or raise the memory limit (ulimit -v, the cgroup's)"},
+        {TACHO_EIO, "try again; if it fails again, 'dmesg' may name the disk or network at fault"},
+        {TACHO_ENOSPACE, "free some space, or choose another folder"},
+        {TACHO_ENOTFOUND, "check the name; 'tacho ls FOLDER' lists the runs in a folder"},
+        {TACHO_EFORMAT, "check that it is the file you meant, and that it is complete"},
+        {TACHO_ECORRUPT, "copy it again, or record the run again"},
+        {TACHO_EVERSION, "use the tacho that wrote it, or a newer one"},
+        {TACHO_EBUSY, "wait until the other program has ended, then try again"},
+        {TACHO_EEXISTS, "choose another name"},
+        {TACHO_EUSAGE, "see 'tacho help'"},
+        {TACHO_ENOTSUP, "'tacho doctor' shows what works on this machine"},
+        {TACHO_EDENIED, "check the permissions of the file and of its folder"},
+        {TACHO_EINTERNAL, "please report it, with the command and what 'tacho doctor' prints"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].code == code)
+            return rows[i].hint;
+    return "";
+}
+
 int cli_fail(const struct tacho_error *err)
 {
-    const char *what = err->what[0] ? err->what : tacho_error_text(err->code);
+    struct tacho_error said = *err;
+    if (!said.what[0])
+        snprintf(said.what, sizeof said.what, "%s", tacho_error_text(said.code));
+    if (!said.hint[0])
+        snprintf(said.hint, sizeof said.hint, "%s", usual_hint(said.code));
     if (kept) {
-        kept->error = *err;
-        snprintf(kept->error.what, sizeof kept->error.what, "%s", what);
+        kept->error = said;
     } else if (as_json) {
-        json_message(what, err);
+        json_message(said.what, &said);
     } else {
-        message("tacho", "1;31", what);
-        if (err->hint[0])
-            message("hint", "1", err->hint);
+        message("tacho", "1;31", said.what);
+        if (said.hint[0])
+            message("hint", "1", said.hint);
     }
-    return tacho_error_exit(err->code);
+    return tacho_error_exit(said.code);
 }
 
 int cli_error(int code, const char *hint, const char *what, ...)

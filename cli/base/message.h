@@ -10,7 +10,8 @@
 
 #include "tacho_error.h"
 
-/* "tacho: WHAT" and "hint: HINT" on stderr; returns the exit code that fits. */
+/* "tacho: WHAT" and "hint: HINT" on stderr; returns the exit code that fits. An error without a
+ * hint gets the usual one of its code. */
 int cli_fail(const struct tacho_error *err);
 /* The same for a TACHO_E* code and a text. `hint` may be NULL. */
 __attribute__((format(printf, 3, 4))) int cli_error(int code, const char *hint, const char *what,

@@ -186,8 +186,8 @@ static int find_path(const struct col_found *found, const char *marker, struct a
         return code;
     const struct an_critical_path *path = &(*result)->critical_path;
     if (path->reason)
-        return cli_error(TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
-                         path->reason);
+        return cli_error(TACHO_ENOTFOUND, "export it without --critical-path",
+                         "%s: no critical path: %s", found->run, path->reason);
     struct store_export_path *export_path = copy_path(path);
     if (!export_path)
         return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);

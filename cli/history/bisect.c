@@ -112,7 +112,8 @@ static int list_commits(struct bisect *bisect)
     if (git(bisect, NULL,
             (const char *const[5]){"rev-list", "--reverse", "--ancestry-path", range, "--"})) {
         say_log(bisect);
-        return cli_error(TACHO_EIO, NULL, "git lists no commits %s", range);
+        return cli_error(TACHO_EIO, "its words are above; 'git fsck' checks the repository",
+                         "git lists no commits %s", range);
     }
     FILE *log = fopen(bisect->log, "r");
     char line[80];
@@ -268,7 +269,8 @@ static int make_tree(struct bisect *bisect)
     if (git(bisect, NULL,
             (const char *const[5]){"worktree", "add", "--detach", bisect->tree, bisect->good})) {
         say_log(bisect);
-        return cli_error(TACHO_EIO, NULL, "%s: git made no working tree", bisect->tree);
+        return cli_error(TACHO_EIO, "its words are above; 'git worktree prune' removes old trees",
+                         "%s: git made no working tree", bisect->tree);
     }
     return 0;
 }

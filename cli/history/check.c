@@ -49,7 +49,8 @@ static int take_candidate(struct history *history, const char *word, struct hist
         code = cli_run_analyze(&found, &(struct an_options){.samples = true}, &result);
     int rc = code ? 0 : history_entry_of(result, NULL, entry);
     if (rc)
-        code = cli_error(rc, NULL, "%s: it has no steps to compare", word);
+        code = cli_error(rc, "give a run whose steps are marked: docs/collection.md",
+                         "%s: it has no steps to compare", word);
     an_result_free(result);
     return code;
 }

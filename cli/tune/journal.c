@@ -127,7 +127,8 @@ int cli_journal_open(struct cli_journal *journal, const char *folder, const char
     if (fd < 0 || !(journal->file = fdopen(fd, "r+")))
         return cannot(path, errno);
     if (flock(fd, LOCK_EX | LOCK_NB))
-        return cli_error(TACHO_EBUSY, NULL, "%s: another search writes into it", path);
+        return cli_error(TACHO_EBUSY, "wait until it has ended, or name another folder: -o FOLDER",
+                         "%s: another search writes into it", path);
     journal->trial = calloc(CLI_TRIALS_MOST, sizeof *journal->trial);
     if (!journal->trial)
         return cli_error(TACHO_ENOMEM, NULL, "tune: out of memory");
@@ -138,7 +139,8 @@ int cli_journal_add(struct cli_journal *journal, const struct cli_trial *trial)
 {
     json_t *json = json_object();
     if (journal->count == CLI_TRIALS_MOST)
-        return cli_error(TACHO_ENOTSUP, NULL, "tune: more than %d trials", CLI_TRIALS_MOST);
+        return cli_error(TACHO_ENOTSUP, "name another folder with -o FOLDER",
+                         "tune: more than %d trials", CLI_TRIALS_MOST);
     json_object_set_new(json, "configuration", json_integer((json_int_t)trial->configuration));
     set_number(json, "value", trial->value);
     set_number(json, "seconds", trial->seconds);

@@ -198,7 +198,7 @@ static int set_sink(struct mon_config *config, const char *name, const char *val
             return refuse(err, where, name, value,
                           sinks[i].url ? "an address is http://HOST:PORT/PATH; give https to a "
                                          "command, such as curl"
-                                       : NULL);
+                                       : "a text of at most 1023 bytes");
         if (sinks[i].field == config->mail && !is_address(value))
             return refuse(err, where, name, value, "one address: you@example.org");
         snprintf(sinks[i].field, MON_VALUE, "%s", value);
@@ -302,7 +302,8 @@ int mon_config_read(struct mon_config *config, const char *path, struct tacho_er
     for (int number = 1; !rc && fgets(line, sizeof line, file); number++) {
         snprintf(where, sizeof where, "%.400s:%d", path, number);
         if (!strchr(line, '\n') && !feof(file))
-            rc = tacho_fail(err, TACHO_EUSAGE, NULL, "%s: the line is too long", where);
+            rc = tacho_fail(err, TACHO_EUSAGE, "shorten it: a value has at most 1023 bytes",
+                            "%s: the line is too long", where);
         else
             rc = read_line(config, line, where, err);
     }

@@ -297,7 +297,8 @@ int mon_serve_start(const char *address, const char *token_file, struct mon_serv
         goto fail;
     }
     if (!make_refusals(made) || !(made->daemon = start_daemon(made, fd))) {
-        rc = tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the HTTP server did not start", address);
+        rc = tacho_fail(err, TACHO_EINTERNAL, "try again; or write to files: --textfile",
+                        "%s: the HTTP server did not start", address);
         goto fail;
     }
     *serve = made;

@@ -36,7 +36,7 @@ static int read_file(const char *path, char **out, size_t *bytes, struct tacho_e
     fclose(in);
     if (rc) {
         free(text);
-        return tacho_fail(err, rc, NULL, "%s: %s", path,
+        return tacho_fail(err, rc, rc == TACHO_EFORMAT ? "split it" : NULL, "%s: %s", path,
                           rc == TACHO_EFORMAT ? "larger than 64 MiB" : "could not be read");
     }
     text[used] = 0;

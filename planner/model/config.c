@@ -146,8 +146,8 @@ static int read_object(const json_t *object, const char *path, struct plan_model
         if (!find_number(object, &keys[i], &value))
             continue;
         if (value < 0 || value > DIMENSION_MOST)
-            return tacho_fail(err, TACHO_EFORMAT, NULL, "%s: %s is out of range", path,
-                              keys[i].word);
+            return tacho_fail(err, TACHO_EFORMAT, "correct that number", "%s: %s is out of range",
+                              path, keys[i].word);
         *member(out, &keys[i]) = value;
     }
     if (!out->layers || !out->width || !out->heads || !out->vocabulary)

@@ -105,6 +105,14 @@ if [ -n "${BLESS:-}" ]; then
 fi
 diff -u "$golden" "$work/all" || fail "messages differ from $golden (BLESS=1 accepts them)"
 
+# an error whose place knows nothing better to do has the usual hint of its kind, in either form
+for words in 'tune --replay nothing.json' 'watch --config nothing.conf' 'history import nothing.csv' 'export --critical-path --format csv recorded/run.tacho'; do
+    # shellcheck disable=SC2086 # options that are words
+    "$TACHO" $words > "$work/out" 2> "$work/err" < /dev/null && fail "$words: nothing is wrong"
+    grep -q '^hint: .' "$work/err" || fail "$words: no hint: $(cat "$work/err")"
+done
+"$TACHO" tune --json --replay nothing.json 2>&1 | grep -q '"hint":".' || fail "no hint in JSON"
+
 # --help of a command is the same text; --version is version
 for command in run report import export recover verify sql doctor version help; do
     cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
