@@ -22,15 +22,37 @@ struct candidates {
     struct history_entry *entry[RUNS_MOST];
     double step_ms[RUNS_MOST];
     size_t count;
-    int64_t begun_ns; /* of the first */
+    int64_t begun_ns;      /* of the first */
+    const char *statistic; /* of the steps of a run, that is compared */
 };
 
-static double median_step(const struct history_entry *entry)
+/* NAN: the run does not have it. */
+static double step_of(const struct history_entry *entry, const char *statistic)
 {
     for (size_t i = 0; i < entry->value_count; i++)
-        if (!strcmp(entry->values[i].kind, "step") && !strcmp(entry->values[i].name, "median"))
+        if (!strcmp(entry->values[i].kind, "step") && !strcmp(entry->values[i].name, statistic))
             return entry->values[i].value;
     return NAN;
+}
+
+/* The median of the steps, or the mean where another tool knew no median. 0, or an exit code after
+ * a message. */
+static int take_steps(struct candidates *candidates)
+{
+    static const char *const statistics[] = {"median", "mean"};
+    size_t known = 0;
+    for (size_t i = 0; i < 2 && known < candidates->count; i++) {
+        candidates->statistic = statistics[i];
+        known = 0;
+        for (size_t k = 0; k < candidates->count; k++) {
+            candidates->step_ms[k] = step_of(candidates->entry[k], statistics[i]);
+            known += candidates->step_ms[k] > 0;
+        }
+    }
+    return known == candidates->count
+               ? 0
+               : cli_error(TACHO_EFORMAT, "give runs whose steps are marked: docs/collection.md",
+                           "check: a run has no time of its steps");
 }
 
 /* A run that the history has, or else a file that is analyzed now. */
@@ -67,8 +89,7 @@ static int take_candidates(struct history *history, int count, char **words,
         code = take_candidate(history, words[i], &entry);
         if (code)
             break;
-        candidates->entry[candidates->count] = entry;
-        candidates->step_ms[candidates->count++] = median_step(entry);
+        candidates->entry[candidates->count++] = entry;
         if (entry->begun_ns < candidates->begun_ns)
             candidates->begun_ns = entry->begun_ns;
         const struct history_entry *first = candidates->entry[0];
@@ -76,7 +97,7 @@ static int take_candidates(struct history *history, int count, char **words,
             code = cli_error(TACHO_EFORMAT, "give runs of one command on one kind of host",
                              "%s: another recipe or host than %s", words[i], words[0]);
     }
-    return code;
+    return code ? code : take_steps(candidates);
 }
 
 static const char *state_name(const struct an_gate *gate)
@@ -144,7 +165,7 @@ static int decide(struct history *history, const struct cli_history_options *opt
                                     .host = candidates->entry[0]->host,
                                     .before_ns = candidates->begun_ns,
                                     .kind = "step",
-                                    .name = "median"};
+                                    .name = candidates->statistic};
     if (history_trend_read(history, &filter, &trend, &err))
         return cli_error(err.code ? err.code : TACHO_ENOMEM, err.hint, "%s", err.what);
     double *good = calloc(trend.count + 1, sizeof *good);

@@ -111,6 +111,22 @@ expect 2 "$TACHO" history list --fail-above 3
 expect 2 "$TACHO" history tredn
 says "did you mean 'trend'" err
 
+# runs that other tools have logged have a mean step and no median: means are compared
+export TACHO_HISTORY=$work/foreign.db
+{
+    echo 'Name,Created,train/step_time'
+    for day in $(seq 10 21); do echo "a,2026-11-$day,0.25$((day % 3))"; done
+    for day in $(seq 22 26); do echo "a,2026-11-$day,0.30$((day % 3))"; done
+} > foreign.csv
+expect 0 "$TACHO" history import foreign.csv
+expect 1 "$TACHO" history check --fail-above 3% 13 14 15 16 17
+says '^baseline: 251 ms, 12 runs' out
+echo 'Name,Created,loss
+b,2026-11-27,1.5' > stepless.csv
+expect 0 "$TACHO" history import stepless.csv
+expect 3 "$TACHO" history check 18
+says 'has no time of its steps' err
+
 # ---- several writers, one that is killed, no space, a foreign file ----
 export TACHO_HISTORY=$work/shared.db
 for k in 0 1 2 3; do
