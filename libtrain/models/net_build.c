@@ -146,6 +146,10 @@ int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, i
     const struct lt_net_tensor *matrix = &net->tensor[weight].shape;
     int64_t n = matrix->rows, k = matrix->columns, rows = net->value[in].rows;
     struct lt_matmul args = {.rows = rows, .n = n, .k = k};
+    if (!matrix->all_rows && !matrix->all_columns && rows == net->model.b * net->model.t) {
+        args.copy = net->ranks.rank; /* a router: all ranks have it and all rows */
+        args.copies = net->ranks.ranks;
+    }
     int learns = net->value[in].gradient != NET_NONE, out = lt_net_elements(net, rows, n),
         count = 6;
     net->model.parameters.matrix += (uint64_t)(n * k);

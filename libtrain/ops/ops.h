@@ -151,7 +151,8 @@ struct lt_layernorm {
  * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
  * neither computed nor counted. dweight == NULL: that of the weight is not, and dbias is NULL too.
  * add: it is added to what din holds. rounded_bias: the bias as elements, or NULL; a device that
- * has its bias there may add that instead. */
+ * has its bias there may add that instead. copies: so many ranks make the same product, and this
+ * one is number `copy` of them; 0: no other one does. */
 struct lt_matmul {
     void *out;
     const void *in, *weight, *rounded_bias;
@@ -160,7 +161,7 @@ struct lt_matmul {
     void *din;
     float *dweight, *dbias;
     int64_t rows, n, k;
-    int accumulate, add;
+    int accumulate, add, copy, copies;
 };
 
 /* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of

@@ -8,6 +8,7 @@
  * each exp, log, tanh or square root. It is no model FLOP. Bytes: every tensor the operation must
  * see once, at its size; what stays inside the operation is not traffic.
  */
+#include "libtrain/base/share.h"
 #include "libtrain/ops/kernels.h"
 #include "tacho_nvtx.h"
 
@@ -72,6 +73,16 @@ void lt_cost_layernorm_backward(const struct lt_context *context, const union lt
             (struct traffic){n, 2 * lt_u(layernorm->c)});
 }
 
+/* A model needs a product once, so of one that several ranks make each counts its share. */
+static void needs_product(struct tacho_work *work, const struct lt_matmul *matmul)
+{
+    uint64_t own = work->flops;
+    if (matmul->copies > 1)
+        own = lt_share(work->flops, matmul->copies, matmul->copy + 1) -
+              lt_share(work->flops, matmul->copies, matmul->copy);
+    work->model_flops = work->palm_flops = own;
+}
+
 void lt_cost_matmul_forward(const struct lt_context *context, const union lt_args *args,
                             struct tacho_work *work)
 {
@@ -81,7 +92,7 @@ void lt_cost_matmul_forward(const struct lt_context *context, const union lt_arg
             (struct traffic){lt_u(matmul->rows * matmul->k) + lt_u(matmul->n * matmul->k),
                              matmul->bias ? lt_u(matmul->n) : 0},
             (struct traffic){lt_u(matmul->rows * matmul->n), 0});
-    work->model_flops = work->palm_flops = flops;
+    needs_product(work, matmul);
 }
 
 void lt_cost_matmul_backward(const struct lt_context *context, const union lt_args *args,
@@ -103,7 +114,7 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
         read.words = gradients;
     written.words = gradients;
     work_of(work, context, flops, read, written);
-    work->model_flops = work->palm_flops = flops;
+    needs_product(work, matmul);
 }
 
 /* One product over all pairs of all heads: 2 * pairs * head channels * heads * sequences. */

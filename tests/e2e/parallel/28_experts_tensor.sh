@@ -87,6 +87,13 @@ for rank, table in enumerate(tables):
 P
 }
 
+# needed FILES: what the model needs in the first step, summed over ranks; a router's GEMM is made by several
+needed() {
+    python3 -c 'import json, sys
+steps = [json.load(open(path, encoding="ascii"))["steps"][0] for path in sys.argv[1:]]
+print(*(sum(step[key] for step in steps) for key in ("model_flops", "palm_flops")))' "$@"
+}
+
 train=("${mixture[@]}")
 "${train[@]}" --accumulate 4 --checkpoint one --eval-every 10 --eval-batches 3 > out || wrong "one rank: $(cat out)"
 grep '^evaluation' out | sed 's/  (.*//' > evaluations
@@ -97,12 +104,12 @@ for case in "4 2 ep2.tp2" "4 2 ep2.tp2 --sequence-parallel --recompute block" "4
 done
 
 # ---- what is sent, by the routers' choices, which are one rank's
-"${train[@]}" --accumulate 4 --steps 1 --routing one.routing > out || wrong "one rank"
+"${train[@]}" --accumulate 4 --steps 1 --routing one.routing --timers one.times > out || wrong "one rank"
 for case in "1 2 2 1 2 0" "1 2 2 1 2 1" "2 1 2 1 2 1" "1 2 2 2 2 1" "2 2 2 1 1 0"; do
     read -r dp ep tp pp micro sequence <<< "$case"
     ranks=$((dp * ep * tp * pp)) streams=$((dp * ep))
-    rm -f routing*
-    counted $ranks --layout "dp$dp.ep$ep.tp$tp.pp$pp" --accumulate "$micro" --steps 6 --routing routing $([ "$sequence" = 0 ] || echo --sequence-parallel)
+    rm -f routing* times*
+    counted $ranks --layout "dp$dp.ep$ep.tp$tp.pp$pp" --accumulate "$micro" --steps 6 --routing routing --timers times $([ "$sequence" = 0 ] || echo --sequence-parallel)
     cat $(seq -f 'sent.%g' 0 $((ranks - 1))) > counts
     sent "$dp" "$ep" "$tp" "$pp" "$micro" "$sequence" | diff counts - > d || wrong "$case: counted, by the recorded choices: $(cat d)"
     # micro-batch i of the first step is of stream i of each stage, in rounds; all ranks of a stream choose alike
@@ -112,6 +119,7 @@ for case in "1 2 2 1 2 0" "1 2 2 1 2 1" "2 1 2 1 2 1" "1 2 2 2 2 1" "2 2 2 1 1 0
         [ $r -gt 0 ] || file=routing
         awk -v r=$((r / tp % streams)) '$1 == 0 { for (i = 4; i <= NF; i++) printf "%s ", $i; print r, $2, $3 }' "$file"
     done | sort -u | diff expected - || wrong "$case: other choices than one rank's"
+    needed times* > d && needed one.times | diff - d || wrong "$case: model FLOPs of the first step, exact and of whole squares: $(cat d)"
 done
 [ -s expected ] || wrong "no choices were recorded"
 
