@@ -27,9 +27,30 @@ def pipeline(extra=""):
     return ["--layout", f"dp2.pp{STAGES}", "--layers", str(STAGES), "--accumulate", str(MICRO), "--simulate-compute", times]
 
 
-def passes(share):
-    """How many times as long the passes of a stage take that make a step longer by that share: m f + p - 1 instead of m + p - 1."""
-    return 1 + share * (MICRO + STAGES - 1) / MICRO
+def makespan(slow, factor):
+    """A step of 1f1b in seconds, without communication, where the passes of one stage take `factor` times as long."""
+    made, free = [[[], []] for _ in range(STAGES)], [0.0] * STAGES  # when each pass forward and backward ended
+    while any(len(backward) < MICRO for _, backward in made):
+        for stage, (forward, backward) in enumerate(made):
+            ahead = len(forward) < MICRO and len(forward) - len(backward) < STAGES - stage
+            way, before = (0, stage - 1) if ahead else (1, stage + 1)
+            number = len(made[stage][way])
+            if number == MICRO or (0 <= before < STAGES and len(made[before][way]) <= number):
+                continue
+            there = made[before][way][number] if 0 <= before < STAGES else 0.0
+            free[stage] = max(there, free[stage]) + (FORWARD, BACKWARD)[way] / 4 * (factor if stage == slow else 1)
+            made[stage][way].append(free[stage])
+    return max(free)
+
+
+def passes(share, stage):
+    """How many times as long the passes of a stage take that make a step longer by that share. Part of an early stage's is hidden: its
+    first passes forward, and the waiting for the last ones backward."""
+    low, high = 1.0, 3.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if makespan(stage, middle) < (1 + share) * makespan(stage, 1) else (low, middle)
+    return high
 
 
 def plan(kind, draw):
@@ -37,11 +58,11 @@ def plan(kind, draw):
     share = effect(draw)
     if kind == "rank":
         rank, piped = draw.randrange(8), draw.random() < 0.5
-        options = pipeline(f",rank{rank}={passes(share):.4f}") if piped else simulated(f",rank{rank}={1 + share:.4f}")
+        options = pipeline(f",rank{rank}={passes(share, rank // 2):.4f}") if piped else simulated(f",rank{rank}={1 + share:.4f}")
         return 8, options, {"rank": rank}, share
     if kind == "pipeline":
         stage = draw.randrange(STAGES)
-        return 8, pipeline(f",stage{stage}={passes(share):.4f}"), {"pipeline": stage}, share
+        return 8, pipeline(f",stage{stage}={passes(share, stage):.4f}"), {"pipeline": stage}, share
     if kind == "stage":
         rank, where = draw.randrange(8), draw.choice(("input", "forward", "backward", "optimizer"))
         return 8, simulated() + ["--slow-rank", f"{rank}:{where}={share * STEP:.5f}"], {"stage": (rank, where)}, share
