@@ -20,7 +20,7 @@
 static const struct kind {
     const char *phase, *id, *every, *option, *changes, *otherwise;
 } kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every", "how often it is evaluated",
-              "or on fewer batches (--eval-batches in the reference engine)"},
+              "or on fewer batches"},
              {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL,
               "or write it while steps go on, as below"}};
 #define ASYNCHRONOUS \
@@ -252,7 +252,10 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
         checkpoint_advice(findings, kind, phase, every, steps, finding);
         return;
     }
-    finding->action = phase_action(context, kind, wanted, every, kind->otherwise);
+    bool has_option = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
+    finding->action =
+        phase_action(context, kind, wanted, every,
+                     has_option ? "or on fewer batches (--eval-batches)" : kind->otherwise);
     finding->effort = "a setting";
     finding->changes = kind->changes;
     phase_gain(context, phase, wanted / every, steps, finding);

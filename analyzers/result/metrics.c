@@ -125,7 +125,9 @@ const struct an_metric an_metrics[] = {
      RANGES, "budget is its share; with several ranks the mean of their shares"},
     {"budget_by_device[]", "", "the budget of each rank; worst: the smallest compute share", RANGES,
      ""},
-    {"phases[]/count", "times", "ranges of the phase that are not inside another one of it",
+    {"phases[]/count", "times",
+     "how often it happened: ranges of an evaluation or a checkpoint between which no step begins "
+     "or ends are one",
      "the same", ""},
     {"phases[]/wall_ms", "ms",
      "measure of the union of all evaluation (checkpoint, compile) ranges of all threads",

@@ -178,23 +178,53 @@ int an_phases_cut(struct an_context *context)
 
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */
 
-/* Outermost ranges of a role, those without an end included: how often the phase began. */
-static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
+/* Does what begins at `start` go on with what began at `before`? An evaluation has a range for each
+ * of its batches and a checkpoint one for each of its files: where no step begins or ends between
+ * them they are one. Each compilation is one of its own. NULL: of a thread without steps. */
+static bool goes_on(const struct an_context *context, const struct an_lane *lane, enum an_role role,
+                    int64_t before, int64_t start)
+{
+    if (!lane || role == AN_ROLE_COMPILE || before == STORE_ABSENT)
+        return false;
+    size_t low = lane->first, high = an_lane_end(lane);
+    AN_BISECT(low, high, context->step[middle].host_start <= before);
+    if (low < an_lane_end(lane) && context->step[low].host_start <= start)
+        return false;
+    const struct an_step *around = low > lane->first ? &context->step[low - 1] : NULL;
+    return !around || around->host_end == STORE_ABSENT || around->host_end <= before ||
+           around->host_end > start;
+}
+
+/* Outermost ranges of a role on a track, those without an end included: how often the phase began.
+ */
+static int64_t track_starts(const struct an_context *context, uint32_t k, enum an_role role)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[k];
+    uint32_t own = an_lane_of_track(context, k);
+    const struct an_lane *lane = own == AN_NONE ? NULL : &context->lane[own];
+    int64_t count = 0, before = STORE_ABSENT;
+    for (size_t i = track->slice_first; is_host(track) && i < an_track_end(track); i++) {
+        if (an_slice_role(trace, i) != role)
+            continue;
+        int levels = AN_DEPTH_MAX;
+        uint32_t around = trace->slice.parent[i];
+        while (around != AN_NONE && levels-- &&
+               !(an_slice_role(trace, around) == role && an_slice_open_at(trace, around, i)))
+            around = trace->slice.parent[around];
+        if (around != AN_NONE)
+            continue;
+        count += !goes_on(context, lane, role, before, trace->slice.start[i]);
+        before = trace->slice.start[i];
+    }
+    return count;
+}
+
+static int64_t phase_starts(const struct an_context *context, enum an_role role)
 {
     int64_t count = 0;
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
-        for (size_t i = track->slice_first; is_host(track) && i < an_track_end(track); i++) {
-            if (an_slice_role(trace, i) != role)
-                continue;
-            int levels = AN_DEPTH_MAX;
-            uint32_t around = trace->slice.parent[i];
-            while (around != AN_NONE && levels-- &&
-                   !(an_slice_role(trace, around) == role && an_slice_open_at(trace, around, i)))
-                around = trace->slice.parent[around];
-            count += around == AN_NONE;
-        }
-    }
+    for (uint32_t k = 0; k < context->trace->track_count; k++)
+        count += track_starts(context, k, role);
     return count;
 }
 
@@ -216,30 +246,85 @@ static double run_ms(const struct an_context *context, const struct an_lane *lan
     return (double)an_time_sub(end, start) / 1e6;
 }
 
-/* What a phase costs the lane that waits longest for it. */
-static int lane_cost(const struct an_context *context, enum an_role role, struct an_phase *phase)
+/* The place of the step of a lane that has begun last at a time; those of the lane begin at 0. */
+static size_t step_at(const struct an_context *context, const struct an_lane *lane, int64_t time)
 {
-    phase->lane_sd_ms = NAN;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        const struct an_lane *lane = &context->lane[k];
-        struct an_span_list own = {0};
-        struct an_tally tally = {0};
-        if (lane->track == AN_NONE)
+    size_t low = lane->first, high = an_lane_end(lane);
+    AN_BISECT(low, high, context->step[middle].host_start <= time);
+    return low > lane->first ? low - 1 - lane->first : 0;
+}
+
+/* Adds up the phases of a lane, each with all of its ranges; `at`: the place of the step of each.
+ */
+static struct an_tally tally_phases(const struct an_context *context, const struct an_lane *lane,
+                                    enum an_role role, const struct an_span_list *own, double *at)
+{
+    struct an_tally tally = {0};
+    int64_t sum = 0;
+    for (size_t i = 0; i < own->count; i++) {
+        sum = an_time_add(sum, an_time_sub(own->span[i].end, own->span[i].start));
+        if (i + 1 < own->count &&
+            goes_on(context, lane, role, own->span[i].start, own->span[i + 1].start))
             continue;
-        int rc = list_track(context->trace, lane->track, role, &own);
-        for (size_t i = 0; i < own.count; i++)
-            an_tally_add(&tally, an_time_sub(own.span[i].end, own.span[i].start));
-        if (!rc && (double)tally.sum / 1e6 > phase->lane_ms) {
-            phase->lane_ms = (double)tally.sum / 1e6;
-            phase->lane_count = tally.count;
+        at[tally.count] = (double)step_at(context, lane, own->span[i].start);
+        an_tally_add(&tally, sum);
+        sum = 0;
+    }
+    return tally;
+}
+
+/* Phases that come every so many steps and would have come in steps in which recording paused to
+ * measure what it costs. */
+static int64_t count_unseen(const struct an_context *context, const struct an_lane *lane,
+                            const double *at, int64_t count, double *work)
+{
+    int64_t unseen = 0;
+    if (count < 3)
+        return 0;
+    for (int64_t i = 0; i + 1 < count; i++)
+        work[i] = at[i + 1] - at[i];
+    double every = an_quantile_of(work, (size_t)count - 1, 0.5);
+    for (int64_t i = 0; every >= 1 && i < count; i++) {
+        double until = i + 1 < count ? at[i + 1] : (double)lane->count;
+        for (double next = at[i] + every; next < until - every / 2; next += every)
+            unseen += context->step[lane->first + (size_t)next].paused;
+    }
+    return unseen;
+}
+
+/* What a phase costs a lane, if that is more than what it costs another one. */
+static int cost_of_lane(const struct an_context *context, const struct an_lane *lane,
+                        enum an_role role, struct an_phase *phase)
+{
+    struct an_span_list own = {0};
+    int rc = list_track(context->trace, lane->track, role, &own);
+    double *at = calloc(2 * own.count + 1, sizeof *at);
+    if (!rc && at && own.count) {
+        struct an_tally tally = tally_phases(context, lane, role, &own, at);
+        int64_t count = tally.count + count_unseen(context, lane, at, tally.count, at + own.count);
+        double ms = (double)tally.sum / 1e6 * (double)count / (double)tally.count;
+        if (ms > phase->lane_ms) {
+            phase->lane_ms = ms;
+            phase->lane_count = count;
             phase->lane_sd_ms = an_tally_sd(&tally) / 1e6;
             phase->lane_run_ms = run_ms(context, lane, &own);
         }
-        free(own.span);
-        if (rc)
-            return rc;
     }
-    return 0;
+    rc = rc || at ? rc : TACHO_ENOMEM;
+    free(at);
+    free(own.span);
+    return rc;
+}
+
+/* What a phase costs the lane that waits longest for it. */
+static int lane_cost(const struct an_context *context, enum an_role role, struct an_phase *phase)
+{
+    int rc = 0;
+    phase->lane_sd_ms = NAN;
+    for (size_t k = 0; k < context->lane_count && !rc; k++)
+        if (context->lane[k].track != AN_NONE)
+            rc = cost_of_lane(context, &context->lane[k], role, phase);
+    return rc;
 }
 
 /* Sums each kind of phase: how often it began, its wall time on all threads, and the part of it on
@@ -258,7 +343,7 @@ static int phases_run(struct an_context *context)
     size_t count = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
         struct an_span_list wall = {0}, exposed = {0};
-        int64_t starts = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
+        int64_t starts = has_role(trace, kinds[i].role) ? phase_starts(context, kinds[i].role) : 0;
         for (uint32_t k = 0; k < trace->track_count && starts && !rc; k++) {
             rc = list_track(trace, k, kinds[i].role, &wall);
             if (!rc && an_lane_of_track(context, k) != AN_NONE)

@@ -109,6 +109,36 @@ static void test_phases_are_cut_out(void **state)
     fx_close(f);
 }
 
+/* The batches of an evaluation, and the files of a checkpoint, are one of them where no step begins
+ * or ends between them; compilations are counted one by one. In the step in which recording paused
+ * one more is to be expected. */
+static void test_ranges_of_one_phase(void **state)
+{
+    static const char *const kinds[] = {"evaluation", "checkpoint", "compile"};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        fx_open(f);
+        int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), phase = fx_kind(f, kinds[kind]);
+        for (int i = 0; i < 15; i++) {
+            int64_t b = i * 1000;
+            bool paused = i == 8;
+            fx_step(f, f->process, f->thread, i, b, b + 1000, 8, paused);
+            for (int k = 0; k < 3 && i % 3 == 2 && !paused; k++)
+                fx_slice(f, f->thread, b + 100 * k, b + 100 * k + 50, "a part", phase);
+            if (!paused)
+                fx_slice(f, f->thread, b + 500, b + 900, "matmul", work);
+        }
+        const struct an_phase *row = &fx_analyze(f)->phases[0];
+        assert_string_equal(row->name, kinds[kind]);
+        assert_int_equal(row->count, kind < 2 ? 4 : 12);
+        assert_int_equal(row->lane_count, kind < 2 ? 5 : 12);
+        assert_near(row->lane_ms, (kind < 2 ? 15 : 12) * 50 / 1e6, 1e-12);
+        assert_near(row->lane_sd_ms, 0, 1e-12);
+        fx_close(f);
+    }
+}
+
 /* A checkpoint that hands over to another thread leaves its part in the step: class io. */
 static void test_asynchronous_checkpoint(void **state)
 {
@@ -316,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nested_ranges),
         cmocka_unit_test(test_phases_are_cut_out),
+        cmocka_unit_test(test_ranges_of_one_phase),
         cmocka_unit_test(test_asynchronous_checkpoint),
         cmocka_unit_test(test_phases_of_two_lanes),
         cmocka_unit_test(test_missing_ends),
