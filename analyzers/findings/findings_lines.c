@@ -5,23 +5,31 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/pictures/python.h"
 
 #define LOOKS_LEAST     8 /* at one function, before anything is said about it */
 #define LINES_NAMED     3
+#define LOOP_PART       0.9 /* of the looks */
+#define TRAINS_PART     0.02
+#define BESIDE          2     /* lines: they belong to the same statement or loop */
 #define FETCH_LEAST_PCT 5.0   /* of the looks: less is no line to begin with */
 #define CLAIMED_LEAST   0.2   /* of the step: less is a bound, which is worth measuring */
 #define UNKNOWN_PART    0.015 /* of the step: clocks, caches and what follows the function */
 #define Z90             1.645
 
-/* The lines of one function of the program, added up. */
+/* The lines of one function of the program, added up; of code that holds the loop of the steps only
+ * those next to its largest line. */
 struct function {
     const char *name, *file;
     const struct an_python_line *line[LINES_NAMED]; /* with most of it */
     size_t lines;
     int64_t plain, asleep;
+    bool in_loop;
+    int64_t from, to; /* lines, where it holds the loop */
 };
 
 static bool is_of(const struct an_python_line *line, const struct an_python_line *other)
@@ -29,25 +37,41 @@ static bool is_of(const struct an_python_line *line, const struct an_python_line
     return !strcmp(line->function, other->function) && !strcmp(line->file, other->file);
 }
 
-/* The code of a file outside of its functions is named after the lines themselves: a loop that is
- * written there would hide which of them it is. */
-static bool is_module(const struct an_python_line *line)
+/* Is the loop of the steps written in the function: is the thread inside of it at nearly every
+ * look, also while it trains? Its name would say nothing, and no program can do without it. The
+ * code of a file outside of its functions is named after lines in any case. */
+static bool holds_loop(const struct an_python *python, const struct an_python_line *first)
 {
-    return line->function[0] == '<';
+    int64_t total = 0, host = 0;
+    if (first->function[0] == '<')
+        return true;
+    for (size_t i = 0; i < python->line_count; i++)
+        if (is_of(&python->line[i], first)) {
+            total += python->line[i].total;
+            host += python->line[i].host;
+        }
+    return (double)total >= LOOP_PART * (double)python->looks.value &&
+           (double)(total - host) >= TRAINS_PART * (double)total;
 }
 
 /* Adds up the lines of the function that `first` is in; lines come largest first. */
 static struct function sum_function(const struct an_python *python,
                                     const struct an_python_line *first)
 {
-    struct function sum = {.name = first->function, .file = first->file};
+    struct function sum = {.name = first->function,
+                           .file = first->file,
+                           .in_loop = holds_loop(python, first),
+                           .from = first->line,
+                           .to = first->line};
     for (size_t i = 0; i < python->line_count; i++) {
         const struct an_python_line *line = &python->line[i];
-        if (!line->program || !line->plain || (line != first && is_module(first)) ||
-            !is_of(line, first))
+        if (!line->program || !line->plain || !is_of(line, first) ||
+            (sum.in_loop && llabs((long long)(line->line - first->line)) > BESIDE))
             continue;
         sum.plain += line->plain;
         sum.asleep += line->asleep;
+        sum.from = line->line < sum.from ? line->line : sum.from;
+        sum.to = line->line > sum.to ? line->line : sum.to;
         if (sum.lines < LINES_NAMED)
             sum.line[sum.lines++] = line;
     }
@@ -110,8 +134,10 @@ static bool line_gain(struct an_context *context, const struct function *functio
         an_class_share(context, AN_CLASS_HOST, &host) ||
         an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
         return false;
+    /* The line has no part in the time in which the thread waits for a core. */
+    double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
     double looks = (double)python->plain, part = (double)function->plain / looks,
-           all = (host.mean + rest.mean) / 100, share = part * all;
+           all = (host.mean + rest.mean * ran) / 100, share = part * all;
     double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
            of_steps = Z90 / 196 * part * sqrt(host.half * host.half + rest.half * rest.half);
     double half = sqrt(of_looks * of_looks + of_steps * of_steps + UNKNOWN_PART * UNKNOWN_PART);
@@ -128,20 +154,53 @@ static bool line_gain(struct an_context *context, const struct function *functio
     return true;
 }
 
+/* How the function is called in a sentence: "augment", or the lines of a loop: "train.py:57-59". */
+static const char *name_of(struct an_context *context, const struct function *function)
+{
+    if (!function->in_loop)
+        return function->name;
+    const char *place =
+        an_finding_text(context, "%.80s:%" PRId64, file_name(function->file), function->from);
+    return function->to > function->from
+               ? an_finding_text(context, "%s-%" PRId64, place, function->to)
+               : place;
+}
+
+/* "augment (train.py:57)", "train.py:57-59 (in main)". */
+static const char *title_of(struct an_context *context, const struct function *function)
+{
+    const char *name = name_of(context, function);
+    if (function->in_loop)
+        return function->name[0] == '<'
+                   ? name
+                   : an_finding_text(context, "%s (in %.80s)", name, function->name);
+    return an_finding_text(context, "%.80s (%.80s:%" PRId64 ")", name, file_name(function->file),
+                           function->line[0]->line);
+}
+
 static const char *action_of(struct an_context *context, const struct function *function)
 {
+    const char *name = name_of(context, function);
     if (2 * function->asleep > function->plain)
         return an_finding_text(
             context,
             "%.80s waits for something outside of the program (a file, a network, a lock, a "
             "sleep): "
             "let another thread or the workers of the loader wait for it, or ask for it earlier",
-            function->name);
+            name);
+    if (2 * an_python_before_backward(context, function->line[0], function->from, function->to) >
+        function->plain)
+        return an_finding_text(
+            context,
+            "%.80s comes right before the backward pass: where it computes the loss, use fewer "
+            "operators on whole tensors, or torch.compile; move what is no part of the loss "
+            "(data, metrics, logs) out of the step",
+            name);
     return an_finding_text(
         context,
         "move %.80s out of the step: into the workers of the loader, before the loop, or into "
         "every N-th step; where it computes, use operators on whole tensors",
-        function->name);
+        name);
 }
 
 bool an_finding_of_line(struct an_findings_list *findings)
@@ -158,9 +217,8 @@ bool an_finding_of_line(struct an_findings_list *findings)
     struct an_finding *finding = an_findings_add(
         findings, "PYTHON_HOST",
         an_finding_text(context,
-                        "%.80s (%.80s:%" PRId64 ") takes %.1f %% of the step on the host, where no "
-                        "operator is recorded",
-                        function.name, file_name(function.file), function.line[0]->line, share));
+                        "%s takes %.1f %% of the step on the host, where no operator is recorded",
+                        title_of(context, &function), share));
     finding->effort = "some lines of code";
     an_finding_note(context, finding,
                     "%" PRId64 " of %" PRId64 " samples of Python's frames in %s: %.1f ± %.1f %%",
@@ -171,8 +229,8 @@ bool an_finding_of_line(struct an_findings_list *findings)
     finding->bound = true;
     line_gain(context, &function, finding);
     finding->action = action_of(context, &function);
-    finding->verify =
-        an_command_rerun(context, an_finding_text(context, "%.80s shorter", function.name));
+    finding->verify = an_command_rerun(
+        context, an_finding_text(context, "%.80s shorter", name_of(context, &function)));
     finding->wrong_when = "it cannot leave the step, takes a core from it elsewhere, or another "
                           "thread needs that time as well";
     return true;

@@ -12,21 +12,14 @@
 #include "analyzers/budget/budget.h"
 #include "analyzers/device/value_wait.h"
 #include "analyzers/pictures/python.h"
+#include "analyzers/pictures/python_lines.h"
 
 #define LOOKS_LEAST 10 /* at one line of one thread */
 #define LINES_MOST  200
-#define DEPTH_MOST  1024 /* frames of a stack that are followed */
-
-/* Looks at each stack: in all, in host or unattributed time; of these, where no other finding
- * speaks of that time, while it did not wait for a core, which is nothing that the line does, and
- * while it slept; and those at which a loader may have made a batch. */
-struct counts {
-    int64_t *all, *host, *plain, *asleep, *fetch;
-};
 
 struct looks {
     struct an_context *context;
-    struct counts steps, workers;
+    struct an_python_counts steps, workers;
     int64_t plain; /* in host or unattributed time, while it did not wait for a core */
     int64_t worker_looks;
     int64_t state[2][3]; /* of all looks in steps, of those in unattributed time: by state */
@@ -59,6 +52,19 @@ static bool has_finding(const struct an_trace *trace, const struct an_track *tra
     return false;
 }
 
+/* Is a backward pass the next thing that the thread does? Gradients may be set to zero before it.
+ */
+static bool is_before_backward(const struct an_trace *trace, const struct an_track *track,
+                               int64_t time)
+{
+    size_t next = an_slice_seek(trace, track, an_time_add(time, 1));
+    while (next < an_track_end(track) &&
+           !strcmp(an_trace_name(trace, trace->slice.name[next]), "zero_grad"))
+        next++;
+    return next < an_track_end(track) &&
+           !strcmp(an_trace_name(trace, trace->slice.name[next]), "backward");
+}
+
 /* `track`: of the thread that was looked at, NULL: it runs no steps. */
 static void count_look(struct looks *looks, size_t i, enum an_class class,
                        const struct an_track *track)
@@ -73,6 +79,8 @@ static void count_look(struct looks *looks, size_t i, enum an_class class,
     looks->plain += is_host && state != 1;
     looks->steps.plain[python->stack[i]] += is_open && state != 1;
     looks->steps.asleep[python->stack[i]] += is_open && state == 2;
+    looks->steps.loss[python->stack[i]] +=
+        is_open && state == 0 && track && is_before_backward(trace, track, python->time[i]);
     looks->steps.fetch[python->stack[i]] += class == AN_CLASS_INPUT;
     looks->state[0][state]++;
     if (class == AN_CLASS_UNATTRIBUTED)
@@ -180,6 +188,22 @@ static int count_steps(struct looks *looks, size_t first, size_t count)
     return rc;
 }
 
+/* The same with counts that are made here, in *column, which the caller frees. */
+static int count_lanes(struct looks *looks, size_t first, size_t count, int64_t **column)
+{
+    size_t stacks = looks->context->trace->stack.count;
+    int64_t *at = *column = calloc(6 * stacks + 1, sizeof **column);
+    if (!at)
+        return TACHO_ENOMEM;
+    looks->steps = (struct an_python_counts){.all = at,
+                                             .host = at + stacks,
+                                             .plain = at + 2 * stacks,
+                                             .asleep = at + 3 * stacks,
+                                             .loss = at + 4 * stacks,
+                                             .fetch = at + 5 * stacks};
+    return count_steps(looks, first, count);
+}
+
 /* ---- other looks ----------------------------------------------------------------------------- */
 
 /* Is the thread the first one of its process? */
@@ -211,142 +235,6 @@ static void count_others(struct looks *looks)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* "function (/path/file.py:line)" taken apart; false: it is no such label. */
-static bool take_apart(struct an_context *context, const char *label, struct an_python_line *line)
-{
-    const char *colon = strrchr(label, ':'), *open = NULL;
-    for (const char *at = strstr(label, " ("); at && !open; at = strstr(at + 1, " ("))
-        open = at;
-    if (!open || !colon || colon < open)
-        return false;
-    line->function = an_arena_format(context->arena, "%.*s", (int)(open - label), label);
-    line->file = an_arena_format(context->arena, "%.*s", (int)(colon - open - 2), open + 2);
-    line->line = strtoll(colon + 1, NULL, 10);
-    return line->function && line->file;
-}
-
-/* Is the file of the program itself: none of Python's library, of an installed package, of tacho,
- * or without a name? */
-static bool is_program(const char *label)
-{
-    static const char *const other[] = {"/site-packages/", "/dist-packages/", "/tacho-python/",
-                                        " (<frozen",       " (<string>",      " (<attrs"};
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (strstr(label, other[i]))
-            return false;
-    const char *library = strstr(label, "/lib/python3");
-    return strchr(label, '(') && !(library && strchr(library + 1, '/'));
-}
-
-/* Is the file of a framework whose operators compute? Time there is the model's, recorded or not:
- * between the ranges of the hook, and of modules that it leaves out. Logging is not. */
-static bool is_framework(const char *label)
-{
-    if (strstr(label, "/torch/utils/tensorboard/"))
-        return false;
-    static const char *const package[] = {
-        "/torch/", "/jax/", "/jaxlib/", "/tacho_hook/",
-        /* loops around PyTorch and JAX, and their models */
-        "/transformers/trainer", "/transformers/model", "/accelerate/", "/pytorch_lightning/",
-        "/lightning/", "/lightning_fabric/", "/deepspeed/", "/torchtitan/", "/flax/", "/optax/"};
-    const char *packages = strstr(label, "-packages");
-    for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)
-        if (!strncmp(packages + strlen("-packages"), package[i], strlen(package[i])))
-            return true;
-    return strstr(label, "/tacho-python/") != NULL;
-}
-
-/* Sums by name of the frame. */
-struct sums {
-    struct an_python_line *line; /* by string */
-    uint32_t *seen;              /* the last stack that counted the frame, + 1 */
-    uint8_t *kind;               /* enum kind of a string */
-};
-
-enum kind { NOT_KNOWN, PROGRAM, FRAMEWORK, LOADER, OTHER };
-
-/* Where a loader of PyTorch makes a batch, in whatever process: what lies inside is the data set's.
- */
-#define FETCH "/torch/utils/data/_utils/fetch.py:"
-
-static enum kind kind_of(const struct an_trace *trace, struct sums *sums, uint32_t name)
-{
-    const char *label = an_trace_name(trace, name);
-    if (sums->kind[name] == NOT_KNOWN && strstr(label, FETCH))
-        sums->kind[name] = LOADER;
-    else if (sums->kind[name] == NOT_KNOWN && is_program(label))
-        sums->kind[name] = PROGRAM;
-    else if (sums->kind[name] == NOT_KNOWN)
-        sums->kind[name] = is_framework(label) ? FRAMEWORK : OTHER;
-    return (enum kind)sums->kind[name];
-}
-
-/* The file of a label: "/path/file.py:line)" with its length up to the line. */
-static const char *file_of(const char *label, size_t *length)
-{
-    const char *open = strstr(label, " ("), *colon = strrchr(label, ':');
-    *length = open && colon && colon > open ? (size_t)(colon - open) : 0;
-    return open;
-}
-
-/* Is the frame a piece of the function that called it: a generator, a comprehension or a lambda of
- * the same file? */
-static bool is_piece(const struct an_trace *trace, uint32_t stack)
-{
-    static const char *const piece[] = {"<genexpr> (", "<listcomp> (", "<dictcomp> (",
-                                        "<setcomp> (", "<lambda> ("};
-    uint32_t parent = trace->stack.parent[stack];
-    const char *label = an_trace_name(trace, trace->stack.frame[stack]);
-    bool found = false;
-    for (size_t i = 0; i < sizeof piece / sizeof *piece && !found; i++)
-        found = strstr(label, piece[i]) != NULL;
-    if (!found || parent == AN_NONE)
-        return false;
-    size_t own, other;
-    const char *file = file_of(label, &own);
-    const char *around = file_of(an_trace_name(trace, trace->stack.frame[parent]), &other);
-    return own && own == other && !strncmp(file, around, own);
-}
-
-/* Adds the looks that ended in one stack to the lines on it. A line that is on it twice counts
- * once. What lies around the loader of a worker was the program's when the worker was forked. */
-static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t stack,
-                      const struct counts *counts, bool of_worker)
-{
-    const struct an_stacks *stacks = &trace->stack;
-    struct an_python_line *inside = NULL; /* the program's line, until the loader is met */
-    bool has_own = false, in_framework = false;
-    int depth = 0;
-    for (uint32_t at = stack; at != AN_NONE && depth < DEPTH_MOST; at = stacks->parent[at]) {
-        uint32_t name = stacks->frame[at];
-        if (name == AN_NONE)
-            continue;
-        struct an_python_line *line = &sums->line[name];
-        if (!depth++)
-            line->self += counts->all[stack];
-        enum kind kind = kind_of(trace, sums, name);
-        in_framework = in_framework || kind == FRAMEWORK || kind == LOADER;
-        if (kind == LOADER && inside) {
-            inside->fetch += counts->fetch[stack];
-            inside = NULL;
-        }
-        if (kind == LOADER && of_worker)
-            has_own = true;
-        if (!has_own && kind == PROGRAM && !is_piece(trace, at)) {
-            has_own = true;
-            inside = line;
-            line->own += counts->all[stack];
-            line->host += counts->host[stack];
-            line->plain += in_framework ? 0 : counts->plain[stack];
-            line->asleep += in_framework ? 0 : counts->asleep[stack];
-        }
-        if (sums->seen[name] == stack + 1)
-            continue;
-        sums->seen[name] = stack + 1;
-        line->total += counts->all[stack];
-    }
-}
-
 static int by_own(const void *first, const void *second)
 {
     const struct an_python_line *left = first, *right = second;
@@ -370,7 +258,7 @@ static bool was_seen(const struct an_python_line *line)
 }
 
 /* The lines of these counts, largest first; *count: without those at which every look slept. */
-static int list_lines(struct an_context *context, struct sums *sums, int64_t all,
+static int list_lines(struct an_context *context, struct an_python_sums *sums, int64_t all,
                       const struct an_python_line **list, size_t *count, size_t *with_sleep)
 {
     const struct an_trace *trace = context->trace;
@@ -382,11 +270,11 @@ static int list_lines(struct an_context *context, struct sums *sums, int64_t all
         return TACHO_ENOMEM;
     for (uint32_t i = 0; i < trace->string_count; i++) {
         if (!was_seen(&sums->line[i]) ||
-            !take_apart(context, an_trace_name(trace, i), &sums->line[i]))
+            !an_python_label(context, an_trace_name(trace, i), &sums->line[i]))
             continue;
         asleep += !sums->line[i].total;
         line[kept] = sums->line[i];
-        line[kept].program = kind_of(trace, sums, i) == PROGRAM;
+        line[kept].program = an_python_kind(trace, sums, i) == AN_PYTHON_PROGRAM;
         line[kept].self_pct = share(line[kept].self, all);
         line[kept].total_pct = share(line[kept].total, all);
         line[kept].own_pct = share(line[kept].own, all);
@@ -401,36 +289,32 @@ static int list_lines(struct an_context *context, struct sums *sums, int64_t all
     return 0;
 }
 
-static int make_lines(struct an_context *context, const struct counts *counts, int64_t all,
-                      const struct an_python_line **list, size_t *count, size_t *with_sleep)
+static int make_lines(struct an_context *context, const struct an_python_counts *counts,
+                      int64_t all, const struct an_python_line **list, size_t *count,
+                      size_t *with_sleep)
 {
     bool of_worker = list == &context->result->python.worker;
-    size_t names = context->trace->string_count;
-    struct sums sums = {.line = calloc(names + 1, sizeof *sums.line),
-                        .seen = calloc(names + 1, sizeof *sums.seen),
-                        .kind = calloc(names + 1, sizeof *sums.kind)};
-    int rc = sums.line && sums.seen && sums.kind ? 0 : TACHO_ENOMEM;
+    struct an_python_sums sums;
+    int rc = an_python_sums_make(&sums, context->trace->string_count + 1);
     for (uint32_t i = 0; rc == 0 && i < context->trace->stack.count; i++)
         if (counts->all[i] || counts->fetch[i])
-            add_stack(context->trace, &sums, i, counts, of_worker);
+            an_python_add_stack(context->trace, &sums, i, counts, of_worker);
     if (rc == 0)
         rc = list_lines(context, &sums, all, list, count, with_sleep);
-    free(sums.line);
-    free(sums.seen);
-    free(sums.kind);
+    an_python_sums_free(&sums);
     return rc;
 }
 
 /* ---- one thread ------------------------------------------------------------------------------ */
 
 /* The name of the line with most looks that are plain, AN_NONE: too few. */
-static uint32_t most_plain(const struct an_trace *trace, struct sums *sums,
-                           const struct counts *counts)
+static uint32_t most_plain(const struct an_trace *trace, struct an_python_sums *sums,
+                           const struct an_python_counts *counts)
 {
     uint32_t most = AN_NONE;
     for (uint32_t i = 0; i < trace->stack.count; i++)
         if (counts->all[i])
-            add_stack(trace, sums, i, counts, false);
+            an_python_add_stack(trace, sums, i, counts, false);
     for (uint32_t i = 0; i < trace->string_count; i++)
         if (sums->line[i].plain >= LOOKS_LEAST &&
             (most == AN_NONE || sums->line[i].plain > sums->line[most].plain))
@@ -442,33 +326,50 @@ int an_python_line_of_lane(struct an_context *context, size_t lane, struct an_py
                            double *pct)
 {
     const struct an_trace *trace = context->trace;
-    size_t stacks = trace->stack.count, names = trace->string_count + 1;
-    if (!trace->python.count || !stacks || context->lane[lane].device != AN_NONE)
+    if (!trace->python.count || !trace->stack.count || context->lane[lane].device != AN_NONE)
         return 0;
     struct looks looks = {.context = context};
-    int64_t *column = calloc(5 * stacks, sizeof *column), all = 0;
-    struct sums sums = {.line = calloc(names, sizeof *sums.line),
-                        .seen = calloc(names, sizeof *sums.seen),
-                        .kind = calloc(names, sizeof *sums.kind)};
-    int rc = column && sums.line && sums.seen && sums.kind ? 0 : TACHO_ENOMEM;
-    if (rc == 0) {
-        looks.steps = (struct counts){column, column + stacks, column + 2 * stacks,
-                                      column + 3 * stacks, column + 4 * stacks};
-        rc = count_steps(&looks, lane, 1);
-    }
+    int64_t *column = NULL, all = 0;
+    struct an_python_sums sums;
+    int rc = an_python_sums_make(&sums, trace->string_count + 1);
+    if (rc == 0)
+        rc = count_lanes(&looks, lane, 1, &column);
     for (int i = 0; i < 3; i++)
         all += looks.state[0][i];
     uint32_t most = rc == 0 ? most_plain(trace, &sums, &looks.steps) : AN_NONE;
-    if (most != AN_NONE && take_apart(context, an_trace_name(trace, most), &sums.line[most])) {
+    if (most != AN_NONE && an_python_label(context, an_trace_name(trace, most), &sums.line[most])) {
         *line = sums.line[most];
         *pct = 100.0 * (double)line->plain / (double)all;
         rc = 1;
     }
     free(column);
-    free(sums.line);
-    free(sums.seen);
-    free(sums.kind);
+    an_python_sums_free(&sums);
     return rc;
+}
+
+int64_t an_python_before_backward(struct an_context *context, const struct an_python_line *first,
+                                  int64_t from, int64_t to)
+{
+    const struct an_trace *trace = context->trace;
+    struct looks looks = {.context = context};
+    struct an_python_sums sums;
+    int64_t *column = NULL, sum = 0;
+    int rc = an_python_sums_make(&sums, trace->string_count + 1);
+    if (rc == 0)
+        rc = count_lanes(&looks, 0, context->lane_count, &column);
+    for (uint32_t i = 0; rc == 0 && i < trace->stack.count; i++)
+        if (looks.steps.all[i])
+            an_python_add_stack(trace, &sums, i, &looks.steps, false);
+    for (uint32_t i = 0; rc == 0 && i < trace->string_count; i++) {
+        struct an_python_line *line = &sums.line[i];
+        if (sums.loss[i] && an_python_label(context, an_trace_name(trace, i), line) &&
+            line->line >= from && line->line <= to && !strcmp(line->function, first->function) &&
+            !strcmp(line->file, first->file))
+            sum += sums.loss[i];
+    }
+    free(column);
+    an_python_sums_free(&sums);
+    return sum;
 }
 
 /* ---- the analyzer ---------------------------------------------------------------------------- */
@@ -546,10 +447,10 @@ static int python_run(struct an_context *context)
         absent(context, reason_of(context));
         return 0;
     }
-    int64_t **column[] = {&looks.steps.all,    &looks.steps.host,    &looks.steps.plain,
-                          &looks.steps.asleep, &looks.steps.fetch,   &looks.workers.all,
-                          &looks.workers.host, &looks.workers.plain, &looks.workers.asleep,
-                          &looks.workers.fetch};
+    int64_t **column[] = {&looks.steps.all,      &looks.steps.host,   &looks.steps.plain,
+                          &looks.steps.asleep,   &looks.steps.loss,   &looks.steps.fetch,
+                          &looks.workers.all,    &looks.workers.host, &looks.workers.plain,
+                          &looks.workers.asleep, &looks.workers.loss, &looks.workers.fetch};
     for (size_t i = 0; i < sizeof column / sizeof *column; i++)
         if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))
             return TACHO_ENOMEM;

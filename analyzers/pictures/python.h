@@ -14,4 +14,10 @@
 int an_python_line_of_lane(struct an_context *context, size_t lane, struct an_python_line *line,
                            double *pct);
 
+/* Of the plain looks at lines `from` to `to` of the function that `first` is in, those at which it
+ * ran and a backward pass was the next thing that the thread did: it may compute a loss. 0 without
+ * memory. */
+int64_t an_python_before_backward(struct an_context *context, const struct an_python_line *first,
+                                  int64_t from, int64_t to);
+
 #endif

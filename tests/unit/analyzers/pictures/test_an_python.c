@@ -139,6 +139,69 @@ static void test_lines_of_steps(void **state)
     fx_close(f);
 }
 
+/* The function that holds the loop of the steps is no answer: the lines next to each other in it
+ * are, of 20 steps of 10 ms with three looks in 4 ms that no range covers. */
+static void test_lines_of_the_loop(void **state)
+{
+    static const char *const frames[][3] = {
+        {"<module> (/data/me/train.py:90)", "main (/data/me/train.py:30)", NULL},
+        {"<module> (/data/me/train.py:90)", "main (/data/me/train.py:31)", NULL},
+        {"<module> (/data/me/train.py:90)", "main (/data/me/train.py:45)", NULL},
+        {"<module> (/data/me/train.py:90)", "main (/data/me/train.py:50)",
+         "Linear.forward (/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py:134)"}};
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    int64_t stack[4];
+    (void)state;
+    open_looks(&looks);
+    for (int i = 0; i < 4; i++)
+        stack[i] = stack_of(f, frames[i], i == 3 ? 3 : 2);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 20; i++) {
+        int64_t start = 10 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+        fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+        for (int k = 0; k < 5; k++)
+            look(&looks, 0, start + (k + 1) * MS, stack[k < 3 ? k : 3]);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *finding = NULL;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST"))
+            finding = &result->findings[i];
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->claim, "train.py:30-31 (in main) takes 40.0 %"));
+    assert_non_null(strstr(finding->action, "move train.py:30-31 out of the step"));
+    fx_close(f);
+}
+
+/* Of 4 ms in each step that no range covers the thread waits 3 for a core: the line can save the
+ * other one at most. */
+static void test_a_wait_for_a_core_is_not_the_lines(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 60; i++) {
+        int64_t start = 10 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+        fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+        for (int k = 0; k < 10; k++)
+            look(&looks, k && k < 4, start + k * MS + MS / 2, k < 4 ? looks.load : looks.train);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *finding = NULL;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST"))
+            finding = &result->findings[i];
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->claim, "takes 10.0 % of the step"));
+    assert_true(finding->gain.high.value > 11 && finding->gain.high.value < 20);
+    fx_close(f);
+}
+
 /* Time of the program's line in a range that has a finding of its own, a collection of garbage or a
  * wait for a value of a device: the line has the rest. 30 steps of 10 ms, 3 ms of them in the
  * range. */
@@ -300,6 +363,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_steps),
+        cmocka_unit_test(test_lines_of_the_loop),
+        cmocka_unit_test(test_a_wait_for_a_core_is_not_the_lines),
         cmocka_unit_test(test_code_of_a_framework),
         cmocka_unit_test(test_time_of_another_finding),
         cmocka_unit_test(test_lines_of_a_loader),
