@@ -345,6 +345,11 @@ static const char *leak_action(struct an_context *context, const char *grows)
                                "%.180s: add numbers (loss.item()) or loss.detach() to it, so that "
                                "the graphs of earlier steps are released",
                                grows);
+    if (grows && !strncmp(grows, "array ", 6))
+        return an_finding_text(context,
+                               "%.180s: it is copied as a whole each time; keep what is needed of "
+                               "it, or write the parts to a file",
+                               grows);
     if (grows)
         return an_finding_text(context,
                                "%.180s: keep numbers in place of tensors (loss.item(), detach()), "

@@ -90,13 +90,9 @@ static bool is_collection(const struct sums *sums, size_t slice)
  * of a device is not recorded, it is host time, and yet nothing that could leave the step. */
 static bool is_training(const char *name)
 {
-    static const char *const passes[] = {"forward",
-                                         "backward",
-                                         "zero_grad",
-                                         "clip_grad_norm_",
-                                         "clip_grad_value_",
-                                         "loader workers started",
-                                         "loader workers stopped"};
+    static const char *const passes[] = {
+        "forward",         "backward",         "autograd.grad",          "zero_grad",
+        "clip_grad_norm_", "clip_grad_value_", "loader workers started", "loader workers stopped"};
     size_t length = strlen(name);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(name, passes[i]))

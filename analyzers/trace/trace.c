@@ -8,7 +8,9 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/base/arena.h"
 #include "analyzers/base/interval.h"
@@ -366,6 +368,22 @@ static void resolve_ids(struct an_trace_loader *loader)
     an_trace_order_keys(trace);
 }
 
+/* Ranks of processes that a program has started itself: no variable of the environment says them,
+ * only the hook, in a counter. */
+static void ranks_of_counters(struct an_trace *trace)
+{
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (!track->counter_count || track->process == AN_NONE ||
+            strcmp(track->kind, "counter") != 0 || strcmp(track->name, "distributed.rank") != 0)
+            continue;
+        struct an_process *process = &trace->process[track->process];
+        double rank = trace->counter.value[an_counter_end(track) - 1];
+        if (process->rank == STORE_ABSENT && rank >= 0 && rank <= INT32_MAX)
+            process->rank = (int64_t)rank;
+    }
+}
+
 int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
                        struct an_trace **out, struct tacho_error *err)
 {
@@ -380,6 +398,7 @@ int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
     resolve_ids(&loader);
     if ((rc = an_trace_name_roles(loader.trace)) || (rc = an_trace_waits(loader.trace)))
         goto out;
+    ranks_of_counters(loader.trace);
     if (an_arena_failed(loader.trace->arena) ||
         (loader.trace->beside && an_arena_failed(loader.trace->beside)))
         rc = TACHO_ENOMEM;

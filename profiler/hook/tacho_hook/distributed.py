@@ -10,6 +10,7 @@ import zlib
 
 from .flops import counts
 from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of, sample
+from .modules import modules
 from .purposes import title
 from .steps import steps
 
@@ -17,7 +18,30 @@ UNKNOWN = 2**64 - 1  # bytes
 TIMED, TIMED_AGAIN = 12, 100  # passes that DistributedDataParallel measures, roughly
 
 
+def gradients_around(inner, handle):
+    """torch.autograd.grad: the backward pass of a penalty, of an equation, or of an update that the program makes itself. Dynamo finds
+    PyTorch's own function in the wrapper."""
+    push, push_work, pop = lib.push, lib.push_work, lib.pop
+
+    @functools.wraps(inner)
+    def grad(*arguments, **keywords):
+        if modules.compiling():
+            return inner(*arguments, **keywords)
+        if steps.accelerator:
+            push(handle)
+        else:
+            push_work(handle, PASS_BACKWARD)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            pop()
+
+    return grad
+
+
 def patch_autograd(module):
+    if hasattr(module, "grad"):
+        module.grad = gradients_around(module.grad, name_of("autograd.grad"))
     inner, handle = module.backward, name_of("backward")
     push, push_work, push_cost, pop = lib.push, lib.push_work, lib.push_cost, lib.pop
 
@@ -198,6 +222,20 @@ COLLECTIVES = {
 }
 
 
+def say_rank(module, inner):
+    """The rank of a process that the program has started itself (multiprocessing.spawn) is in no variable: it is a counter."""
+
+    @functools.wraps(inner)
+    def init_process_group(*arguments, **keywords):
+        inner(*arguments, **keywords)
+        try:
+            sample("distributed.rank", module.get_rank())
+        except Exception:  # another version of PyTorch
+            pass
+
+    module.init_process_group = init_process_group
+
+
 def patch_distributed(module):
     sequences, local = {}, threading.local()
     groups = getattr(module, "_pg_map", None)
@@ -265,6 +303,8 @@ def patch_distributed(module):
 
         return wait
 
+    if hasattr(module, "init_process_group"):
+        say_rank(module, module.init_process_group)
     waits, kind = name_of("Work.wait"), getattr(module, "Work", None)
     if kind is not None:
         kind.wait = wait_for(kind.wait)

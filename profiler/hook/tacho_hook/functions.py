@@ -5,7 +5,7 @@ import functools
 import threading
 import types
 
-from .library import PASS_FORWARD, lib, name_of
+from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
 from .modules import modules
 from .steps import steps
 
@@ -31,13 +31,16 @@ OF_PYTORCH = ("Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.",
 
 
 def _loss(inner, handle):
-    thread, inside, push, push_work, pop = threading.get_ident, modules.inside, lib.push, lib.push_work, lib.pop
-    parts, calling = modules, steps  # the function below may use no global name: its globals are those of torch.nn.functional
+    thread, inside, push, push_work, push_role, pop = threading.get_ident, modules.inside, lib.push, lib.push_work, lib.push_role, lib.pop
+    # the function below may use no global name: its globals are those of torch.nn.functional
+    parts, calling = modules, steps
 
     def outer(*arguments, **keywords):
         if parts.compiling() or thread() in inside:
             return inner(*arguments, **keywords)
-        if calling.accelerator:
+        if parts.evaluates:
+            push_role(handle, 8)
+        elif calling.accelerator:
             push(handle)
         else:
             push_work(handle, 1)
@@ -52,7 +55,7 @@ def _loss(inner, handle):
 def patch_losses(module):
     """torch.jit.script reads the source of the wrapped function and looks its names up in the globals of the wrapper: they are
     those of the module."""
-    assert PASS_FORWARD == 1
+    assert (PASS_FORWARD, ROLE_EVALUATION) == (1, 8)
     for function in LOSSES:
         inner = getattr(module, function, None)
         if not isinstance(inner, types.FunctionType):

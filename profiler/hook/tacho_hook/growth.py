@@ -3,8 +3,9 @@
 
 Between two steps, at every eighth one, the memory that the process made itself is read. Where it grew at each of the last RISES looks, and
 by LEAST in all, containers are listed twice, one look apart: one that got longer with the steps keeps something of each. It is named
-by the variable or attribute that holds it, and by the line that adds to it: "growing list kept of main (train.py:92): 1 a step, 0.23 MiB
-each". A tensor that a variable keeps with the graph of all steps ("total += loss") is named in the same way. All objects of a
+by what holds it (a variable, an attribute, a closure, a generator, a container that has one of these, a cache), and by the line that adds
+to it: "growing list kept of main (train.py:92): 1 a step, 0.23 MiB each". A tensor that a variable keeps with the graph of all steps
+("total += loss"), and an array that is joined with more in each step, are named in the same way. All objects of a
 program are listed in tens of milliseconds, so that is done CENSUSES times at most; only what is long enough is remembered.
 """
 
@@ -14,6 +15,7 @@ import linecache
 import os
 import re
 import sys
+import types
 
 from .library import lib, name_of
 from .steps import LOOKS, steps
@@ -23,13 +25,21 @@ CENSUSES = 3
 LONG = 16  # elements: a container that gets one in each step has more
 GRAPH = 20000  # nodes of a graph that are counted
 PARTS = 8  # of an element, whose bytes are added up
+FOUND, HOLDERS = 4, 3  # containers that are searched for, and those around each
+JOINED = 1024  # bytes a step by which an array gets larger
 KINDS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 LIBRARIES = ("torch", "jax", "jaxlib", "tacho_hook")  # whose frames are not looked into
 OPTIMIZED = 1  # flag of the code of functions: their variables are in no dictionary
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
-ADDS = r"\b%s\s*(\.(append|appendleft|extend|add|update|insert|setdefault)\(|\+=|\[[^\]]*\]\s*=[^=])"
+# NAME.append(, NAME["loss"].append(, NAME += and NAME[index] = in a line
+ADDS = r"\b%s\s*(\[[^\]]*\]\s*)*(\.(append|appendleft|extend|add|update|insert|setdefault)\(|\+=|(?<=\])\s*=[^=])"
+JOINS = r"\b%s\s*=.*\b(cat|concat|concatenate|append|[vhd]?stack)\("
 SUMS = r"\b%s\s*(\+=|=[^=].*\b%s\b)"
+
+
+def is_library(module):
+    return str(module).split(".")[0] in LIBRARIES
 
 
 def own_bytes():
@@ -47,7 +57,7 @@ def frames():
     """Of this thread, outside of libraries."""
     frame = sys._getframe(1)
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).split(".")[0] not in LIBRARIES:
+        if not is_library(frame.f_globals.get("__name__")):
             yield frame
         frame = frame.f_back
 
@@ -78,36 +88,84 @@ def place(name, owner, pattern, file, first):
     return "%s of %s (%s:%d)" % (name, owner, os.path.basename(file or "?"), line)
 
 
-def of_frame(held):
-    """The variable of a running function, or of a module, that is this object."""
-    for frame in frames():
-        for name, value in variables(frame):
-            if value is held:
-                code, is_function = frame.f_code, frame.f_code.co_flags & OPTIMIZED
-                owner = code.co_name if is_function else str(frame.f_globals.get("__name__"))
-                return place(name, owner, ADDS % re.escape(name), code.co_filename, code.co_firstlineno if is_function else 1)
+def of_frame(frame, held, path):
+    """The variable of a running function, of a generator, or of a module, that is this object."""
+    code, is_function = frame.f_code, frame.f_code.co_flags & OPTIMIZED
+    for name, value in variables(frame):
+        if value is held:
+            owner = code.co_name if is_function else str(frame.f_globals.get("__name__"))
+            return place(name + path, owner, ADDS % re.escape(name), code.co_filename, code.co_firstlineno if is_function else 1)
     return None
 
 
-def of_owner(held):
-    """The module, or the object, of which this is an attribute."""
-    for holder in gc.get_referrers(held):
-        attributes = holder if type(holder) is dict else getattr(holder, "__dict__", None)
-        name = next((k for k, v in list(attributes.items()) if v is held and isinstance(k, str)), None) if type(attributes) is dict else None
-        if name is None:
-            continue
-        if "__builtins__" in attributes:
-            module = str(attributes.get("__name__"))
-            if module.split(".")[0] not in LIBRARIES:
-                return place(name, module, ADDS % re.escape(name), attributes.get("__file__"), 1)
-            continue
-        owners = [holder] if attributes is not holder else gc.get_referrers(attributes)
-        for owner in owners:
-            kind = type(owner)
-            if getattr(owner, "__dict__", None) is attributes and kind.__module__.split(".")[0] not in LIBRARIES:
-                file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-                return place(name, kind.__name__, ADDS % (r"\." + re.escape(name)), file, 1)
+def of_attribute(holder, held, path):
+    """The module, the object or the class of which this is an attribute."""
+    attributes = holder if type(holder) is dict else getattr(holder, "__dict__", None)
+    name = next((k for k, v in list(attributes.items()) if v is held and isinstance(k, str)), None) if type(attributes) is dict else None
+    if name is None:
+        return None
+    if "__builtins__" in attributes:
+        module = str(attributes.get("__name__"))
+        return None if is_library(module) else place(name + path, module, ADDS % re.escape(name), attributes.get("__file__"), 1)
+    for owner in [holder] if attributes is not holder else gc.get_referrers(attributes):
+        if isinstance(owner, type):
+            kind, is_owner = owner, vars(owner).get(name) is held
+        else:
+            kind, is_owner = type(owner), getattr(owner, "__dict__", None) is attributes
+        if is_owner and not is_library(kind.__module__):
+            file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+            return place(name + path, kind.__name__, ADDS % (r"\." + re.escape(name)), file, 1)
     return None
+
+
+def of_function(holder, held, path):
+    """The function that keeps it: in a variable of the function around it, as the value of an argument that is not given, or as a cache."""
+    if type(holder).__name__ == "_lru_cache_wrapper":
+        code = getattr(getattr(holder, "__wrapped__", None), "__code__", None)
+        return None if code is None else place("lru_cache", code.co_name, r"(?!)", code.co_filename, code.co_firstlineno)
+    kept = [holder] if type(holder) is tuple else []  # of default values
+    if type(holder) is types.CellType:
+        kept = [part for part in gc.get_referrers(holder) if type(part) is tuple]
+    for part in kept:
+        for function in gc.get_referrers(part):
+            if type(function) is not types.FunctionType or is_library(function.__module__):
+                continue
+            code, names = function.__code__, ()
+            if part is function.__closure__:
+                names = code.co_freevars
+            elif part is function.__defaults__:
+                names = code.co_varnames[code.co_argcount - len(part) : code.co_argcount]
+            name = next((name for name, value in zip(names, part) if value is holder or value is held), None)
+            if name is not None:
+                return place(name + path, code.co_name, ADDS % re.escape(name), code.co_filename, code.co_firstlineno)
+    return None
+
+
+def of_generator(holder, held, path):
+    frame = getattr(holder, "gi_frame", None) if type(holder) is types.GeneratorType else None
+    return None if frame is None or is_library(frame.f_globals.get("__name__")) else of_frame(frame, held, path)
+
+
+def index_of(holder, held):
+    """ '["loss"]': where it is in the container that has it."""
+    items = holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()
+    key = next((key for key, value in list(items) if value is held), None)
+    return '["%s"]' % key[:40] if isinstance(key, str) else "[%d]" % key if isinstance(key, int) else "[...]"
+
+
+def where_of(held, path="", levels=1, own=None):
+    """ 'history["loss"] of main (train.py:92)': what holds this object, or the container that it is in; None: not known. own: a list
+    of this function."""
+    where = next((text for text in (of_frame(frame, held, path) for frame in frames()) if text is not None), None)
+    if where is not None:
+        return where
+    holders = gc.get_referrers(held)
+    for holder in holders:
+        for kind in (of_attribute, of_function, of_generator):
+            where = where or kind(holder, held, path)
+    for holder in [h for h in holders if type(h) in KINDS and h is not own][:HOLDERS] if where is None and levels else ():
+        where = where or where_of(holder, index_of(holder, held) + path, levels - 1, holders)
+    return where
 
 
 def newest(held):
@@ -143,6 +201,13 @@ class Growth:
 
     def reset(self):
         self.held, self.censuses, self.before = [], 0, None
+        self.batches = 0  # that this process has made as a worker of a loader
+
+    def made_batch(self):
+        """In a worker of a loader, which runs no steps."""
+        self.batches += 1
+        if not self.batches % LOOKS:
+            self.look(self.batches)
 
     def look(self, index):
         """After each of the first LOOKS steps and each LOOKS-th of the others."""
@@ -166,7 +231,7 @@ class Growth:
             self.censuses += 1
             self.held = []
             lib.push(name_of("hook.measure"))
-            self.before = index, self.containers(), self.graphs()
+            self.before = index, self.containers(), self.graphs(), self.arrays()
             lib.pop()
 
     def containers(self):
@@ -181,9 +246,22 @@ class Growth:
                     found[frame.f_code, name] = nodes([value.grad_fn])
         return found
 
-    def compare(self, index, since, lengths, graphs):
+    def arrays(self):
+        """The variables, and attributes of objects in them, that are tensors or arrays: (code, name, attribute) -> bytes."""
+        found = {}
+        for frame in frames():
+            for name, value in variables(frame):
+                own = getattr(value, "__dict__", None) if not is_library(type(value).__module__) else None
+                parts = list(own.items()) if type(own) is dict and not isinstance(value, types.ModuleType) else []
+                for attribute, part in [("", value)] + parts:
+                    if isinstance(getattr(part, "nbytes", None), int):
+                        found[frame.f_code, name, attribute] = part.nbytes
+        return found
+
+    def compare(self, index, since, lengths, graphs, arrays):
         lib.push(name_of("hook.measure"))
-        text = self.longer(index - since, lengths) or self.deeper(index - since, graphs)
+        count = index - since
+        text = self.longer(count, lengths) or self.deeper(count, graphs) or self.larger(count, arrays)
         lib.pop()
         if text is not None:
             self.censuses = CENSUSES + 1
@@ -199,10 +277,10 @@ class Growth:
                 each = bytes_of(newest(held))
                 found.append((grown * each, grown / count, each, held))
         found.sort(key=lambda row: row[0], reverse=True)
-        for _, grown, each, held in found[:PARTS]:
-            where = of_frame(held) or of_owner(held)
+        for _, grown, each, held in found[:FOUND]:
+            where = where_of(held)
             if where is not None:
-                return "%s %s: %.2g a step, %.2g MiB each" % (type(held).__name__, where, grown, each / 2**20)
+                return "%s %s: %.2g a %s, %.2g MiB each" % (type(held).__name__, where, grown, "batch" if self.batches else "step", each / 2**20)
         return None
 
     def deeper(self, count, graphs):
@@ -216,6 +294,20 @@ class Growth:
                     where = place(name, code.co_name, SUMS % (escaped, escaped), code.co_filename, code.co_firstlineno)
                     return "graph %s: %.3g nodes a step" % (where, grown / count)
         return None
+
+    def larger(self, count, arrays):
+        """An array that is joined with more in each step: "seen = torch.cat([seen, x])"."""
+        most, now = None, self.arrays()
+        for key, held in now.items():
+            grown = held - arrays.get(key, held)
+            if grown >= JOINED * count and (most is None or grown > most[0]):
+                most = grown, key
+        if most is None:
+            return None
+        grown, (code, name, attribute) = most
+        name = "%s.%s" % (name, attribute) if attribute else name
+        where = place(name, code.co_name, JOINS % re.escape(name), code.co_filename, code.co_firstlineno)
+        return "array %s: %.2g MiB a step" % (where, grown / count / 2**20)
 
 
 growth = Growth()

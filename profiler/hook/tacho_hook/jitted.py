@@ -171,12 +171,21 @@ def evaluates(name):
     return any(word in EVALUATES for word in words) and not any(word in TRAINS for word in words)
 
 
+def is_random_key(leaf):
+    """A function that makes a batch is given the key that it returned: it updates nothing."""
+    dtype = str(leaf.dtype)
+    return dtype.startswith("key<") or (dtype == "uint32" and leaf.shape == (2,))
+
+
 class Calls:
-    """What is known of the calls of one jitted function."""
+    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known."""
+
+    update = None
 
     def __init__(self, name):
         self.name, self.handle = name, name_of("jit %s" % name)
         self.evaluates = evaluates(name)
+        self.trains = any(word in TRAINS for word in name.lower().split("_"))
         self.count, self.shapes = 0, None
         self.returned = ()  # references to leaves of the last result
 
@@ -184,7 +193,7 @@ class Calls:
         if local.inside or local.compiling:
             return inner(*arguments, **keywords)
         try:
-            is_update = self.count < CALLS and steps.anchor is None and self.was_returned(arguments, keywords)
+            is_update = self.may_be_update() and self.was_returned(arguments, keywords)
             steps.begin()
         except Exception:  # another version of JAX
             is_update = False
@@ -201,19 +210,28 @@ class Calls:
             lib.pop()
             local.inside, local.call = 0, None
         self.count += 1
-        if is_update or (steps.anchor is not None and steps.anchor() is owner):
+        if is_update:
+            Calls.update, steps.anchor = self, weakref.ref(owner)
+        if steps.anchor is not None and steps.anchor() is owner:
             steps.updated(owner)
             if profile.open:
                 profile.step_ended()
-        elif steps.anchor is None and self.count < CALLS:
+        elif self.may_be_update():
             self.keep(result)
         return result
+
+    def may_be_update(self):
+        """The first function that is given what it returned is the update; one that is named as one replaces another one: what moves the
+        state of an environment or of a metric is given its result as well, and more often."""
+        if self.count >= CALLS:
+            return False
+        return steps.anchor is None or (self.trains and Calls.update is not None and not Calls.update.trains)
 
     def keep(self, result):
         """Remembers what was returned, without keeping it alive."""
         try:
             leaves = sys.modules["jax"].tree_util.tree_leaves(result)[:LEAVES]
-            self.returned = [weakref.ref(leaf) for leaf in leaves if hasattr(leaf, "shape")]
+            self.returned = [weakref.ref(leaf) for leaf in leaves if hasattr(leaf, "shape") and not is_random_key(leaf)]
         except Exception:
             self.returned = ()
 

@@ -4,6 +4,7 @@
 import functools
 
 from .frameworks import STARTED, STOPPED
+from .growth import growth
 from .library import ROLE_COLLATE, ROLE_EVALUATION, ROLE_HOST, ROLE_INPUT_WAIT, ROLE_READ, around, lib, name_of
 from .modules import modules
 from .steps import steps
@@ -64,6 +65,8 @@ def patch_fetch(module):
                 return inner(batch)
             finally:
                 pop()
+                if not steps.open:  # in a worker
+                    growth.made_batch()
 
         return collate
 

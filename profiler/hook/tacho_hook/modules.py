@@ -14,7 +14,8 @@ BUDGET = 0.004  # of a step, for the ranges of modules
 ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
 TRIES, CALLS = 7, 64  # of an operator, to measure its cost
-WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")  # around a module that programs call themselves
+# around a module that programs call themselves: class -> attribute
+WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
 
 
@@ -44,7 +45,7 @@ class Modules:
     DEEPEST = 64
 
     def __init__(self):
-        self.names = {}  # id -> (weak reference, handle)
+        self.names = {}  # id -> (weak reference, handle, has it parameters)
         self.local = threading.local()
         self.inside = set()  # threads that are inside a module
         self.limit = self.DEEPEST
@@ -60,18 +61,25 @@ class Modules:
         self.closed = None  # that module, while it runs
         self.root = lambda: None  # reference to the outermost module that was trained last
         self.root_id = 0
+        self.evaluates = self.is_other = False  # the last outermost module that was called evaluates; it is not the one that is trained
+        self.undecided = None  # steps.passes at a call of that module in evaluation mode with gradients: will a backward pass follow?
+        self.helpers = {}  # id of another module that is called without gradients -> (the last step with such a call, was it evaluation)
         self.stale = []  # modules with such a hook that could not be taken away at once
 
-    def handle(self, module, depth):
+    def entry(self, module, depth):
         """Of a module that has none yet, or whose id another one had."""
         if depth == 1:  # names every module below it by its place
             for path, m in module.named_modules():
                 kind = type(m).__name__
-                self.names[id(m)] = (weakref.ref(m), name_of("%s (%s)" % (path, kind) if path else kind))
+                self.name(m, "%s (%s)" % (path, kind) if path else kind)
         entry = self.names.get(id(module))
         if entry is None or entry[0]() is not module:
-            entry = self.names[id(module)] = (weakref.ref(module), name_of(type(module).__name__))
-        return entry[1]
+            entry = self.name(module, type(module).__name__)
+        return entry
+
+    def name(self, module, text):
+        entry = self.names[id(module)] = (weakref.ref(module), name_of(text), next(module.parameters(), None) is not None)
+        return entry
 
     def install(self, patched, grad_enabled):
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
@@ -91,27 +99,31 @@ class Modules:
                 stack.append(False)
                 return
             entry = names.get(id(module))
-            handle = entry[1] if entry is not None and entry[0]() is module else self.handle(module, depth)
+            if entry is None or entry[0]() is not module:
+                entry = self.entry(module, depth)
+            handle = entry[1]
             self.calls[depth] += 1
             role, cost = False, None
             if depth == 1:
                 inside.add(thread())
-                if module.training:
-                    if self.root_id != id(module):
+                trains = module.training and entry[2]  # a loss without parameters is always in training mode
+                if trains:
+                    if self.root_id != id(module) and grad_enabled():
                         self.root_id, self.root = id(module), weakref.ref(module)
+                    self.evaluates, self.undecided = False, None
                     if not steps.open:
                         steps.begin()
                 else:
-                    role = not grad_enabled()
+                    role = self.is_evaluation(module, entry[2], grad_enabled)
                 known = None if role or steps.accelerator else known_pass(module, arguments)
                 if known is not None:
                     cost = known.cost
-                if module.training and not steps.forward:
+                if trains and not steps.forward and grad_enabled():
                     if known is None:
-                        steps.fed(*batch_of(arguments))
+                        steps.fed(id(module), *batch_of(arguments))
                     else:
                         known.batch = known.batch or batch_of(arguments)
-                        steps.fed(*known.batch)
+                        steps.fed(id(module), *known.batch)
             if role:
                 push_role(handle, ROLE_EVALUATION)
             elif steps.accelerator:
@@ -187,12 +199,47 @@ class Modules:
 
         kind._call_impl = kind.__call__ = call
 
-    def evaluating(self):
-        """Is the module that was trained last in evaluation now, or the one that it is a replica of?"""
+    def is_evaluation(self, module, has_parameters, grad_enabled):
+        """Is the call of an outermost module that is not in training mode, or has no parameters, a part of an evaluation?
+
+        With gradients that is known once a second call follows without a backward pass in between. Without them a call of the module that
+        is trained is one. Another module may be a helper of the training (a teacher, a frozen encoder), which is called in each step."""
+        if not has_parameters:
+            return self.evaluates
+        is_root = self.in_evaluation(module)
+        if grad_enabled():
+            self.evaluates = is_root and self.undecided == steps.passes
+            if is_root:
+                self.undecided = steps.passes
+        else:
+            self.evaluates = self.is_no_helper(id(module)) or is_root or self.root() is None
+        self.is_other = not is_root
+        return self.evaluates
+
+    def is_no_helper(self, key):
+        """A helper is called in two steps in a row, or more often."""
+        last, answer = self.helpers.get(key, (None, True))
+        if last != steps.index:
+            answer = last is None or last + 1 < steps.index
+            self.helpers[key] = steps.index, answer
+        return answer
+
+    def in_evaluation(self, module=None):
+        """Is the module that was trained last in evaluation mode, or the one that it is a replica of? module: and is it that one?"""
         root = self.root()
-        if root is None or not root.training:
-            return root is not None
-        return type(root).__name__ in WRAPPERS and not getattr(getattr(root, "module", None), "training", True)
+        inner = getattr(root, WRAPPERS.get(type(root).__name__, ""), None)
+        if root is None or (module is not None and module is not root and module is not inner):
+            return False
+        return not root.training or not getattr(inner, "training", True)
+
+    def evaluating(self):
+        """Does an evaluation wait for its next batch? In evaluation mode it does, unless the module is trained in that mode."""
+        if self.evaluates and self.is_other:
+            return True
+        root = self.root()
+        if root is None or (root.training and type(root).__name__ not in WRAPPERS):  # as in most steps
+            return False
+        return self.in_evaluation() and self.undecided in (None, steps.passes)
 
     def take_out(self):
         for table, key, _ in self.hooks:
@@ -242,7 +289,7 @@ class Modules:
                 pass
 
         nothing, calls = Nothing(), self.calls
-        self.names[id(nothing)] = (weakref.ref(nothing), name_of("hook.measure"))
+        self.name(nothing, "hook.measure")
         stack = getattr(self.local, "stack", [])
         self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
         took = ([], [])  # with and without the hooks, in turn; processor time: other programs take the core for longer than a range takes
@@ -278,7 +325,7 @@ class Modules:
     def time_operators(torch):
         """CPU time of this thread for CALLS operators in a forward pass, as many in a backward one, which records no graph, and as many
         nodes without the operator that each calls: the least of some tries."""
-        best = [float("inf")] * 3
+        best, grad = [float("inf")] * 3, getattr(torch.autograd.grad, "__wrapped__", torch.autograd.grad)  # without a range
         with torch.enable_grad():
             for _ in range(TRIES):
                 first = x = torch.ones(1, requires_grad=True)
@@ -286,7 +333,7 @@ class Modules:
                 for _ in range(CALLS):
                     x = x.neg()
                 times.append(time.thread_time())
-                torch.autograd.grad(x, first)
+                grad(x, first)
                 times.append(time.thread_time())
                 y = first.detach()  # x keeps the graph: its end would be part of these calls
                 with torch.no_grad():

@@ -8,6 +8,7 @@ from threading import get_ident
 from .library import lib, name_of, sample
 
 LOOKS = 8  # steps from one look at what the ranges cost to the next
+OTHERS = 24  # updates of another optimizer in a row, after which its updates are the steps: the training has come to its next stage
 
 
 KINDS = ("cuda", "xpu", "mps")  # modules of torch
@@ -62,8 +63,12 @@ class Steps:
         self.index = 0
         self.thread = None
         self.anchor = None  # the optimizer whose updates are the steps
+        self.other, self.others, self.most = 0, 0, OTHERS  # id of another one that has made so many updates in a row; the most of them
         self.accelerator = False
         self.forward = False  # a forward pass since the last backward pass
+        self.root = None  # the module that was the first one of such a pass in this step
+        self.counted = False  # the pass since the last backward pass began with it
+        self.passes = 0  # backward passes
         # in the order of COUNTERS, since the last update of any optimizer: backward passes after a forward pass, and what these were given
         self.sums = [0, 0, 0]
         self.said = [1, 0, 0]  # what the counters have last
@@ -79,15 +84,22 @@ class Steps:
         """Are the updates of this optimizer the steps, or will they be?"""
         return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
 
-    def fed(self, samples, tokens):
-        """A forward pass of training has begun, with that batch, the first one since the last backward pass: others do not count."""
+    def fed(self, root, samples, tokens):
+        """A forward pass of training has begun, with that batch, the first one since the last backward pass: others do not count. Nor
+        does one that begins with another module than the first one of the step: the discriminator of a GAN is given the generator's
+        rows beside those of the batch."""
         self.forward = True
-        self.sums[1] += samples
-        self.sums[2] += tokens
+        if self.root is None:
+            self.root = root
+        self.counted = self.root == root
+        if self.counted:
+            self.sums[1] += samples
+            self.sums[2] += tokens
 
     def backward(self):
         """A backward pass has ended. Several ones after one forward pass, one for each loss, are one micro-step."""
-        self.sums[0] += self.forward
+        self.passes += 1
+        self.sums[0] += self.forward and self.counted
         self.forward = False
 
     def say(self):
@@ -105,19 +117,34 @@ class Steps:
         if known is None:
             self.anchor = weakref.ref(optimizer)
         elif known is not optimizer:
-            if anchor is not self._by_hand:  # else the mark of the program ends the step
-                self.sums = [0, 0, 0]
-            return
+            if anchor is self._by_hand:  # the mark of the program ends the step
+                return
+            self.sums, self.root = [0, 0, 0], None
+            if not self.is_next_stage(optimizer):
+                return
+            self.anchor = weakref.ref(optimizer)
+        self.others, self.root = 0, None
         if self.sums == self.said:  # as in most steps
             self.sums = [0, 0, 0]
         else:
             self.say()
         self._next()
 
+    def is_next_stage(self, optimizer):
+        """Has this optimizer made so many updates in a row that the one of the steps is no longer used? Where both take turns, each
+        change asks for more of them."""
+        self.others = self.others + 1 if self.other == id(optimizer) else 1
+        self.other = id(optimizer)
+        if self.others < self.most:
+            return False
+        self.most *= 4
+        return True
+
     def marked(self):
         """The program says that an update is complete: updates of optimizers are steps no longer. A step that such an update
         has just begun goes on."""
         by_optimizer = self.anchor is not None and self.anchor is not self._by_hand
+        self.root = None
         self.say()
         self.anchor = self._by_hand
         if not (by_optimizer and self.open):

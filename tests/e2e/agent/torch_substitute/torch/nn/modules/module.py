@@ -18,6 +18,9 @@ class Module:
             if isinstance(child, Module):
                 yield from child.named_modules(prefix + ("." if prefix else "") + name)
 
+    def parameters(self):
+        yield 0.0
+
     def forward(self, x):
         if x is None:
             raise ValueError("no batch")
