@@ -480,9 +480,10 @@ static const char *load_words(struct an_context *context, const char **class)
             context, "the program kept %.2f%s cores busy: one thread does the work", used, of);
     }
     if (used < 0.3) {
-        *class = "IDLE";
-        return an_finding_text(context, "the program kept %.2f%s cores busy: it mostly waits", used,
-                               of);
+        bool taken = cores > 0 && used + an_value_or_0(system->other_cores) >= 0.9 * cores;
+        *class = taken ? *class : "IDLE";
+        return an_finding_text(context, "the program kept %.2f%s cores busy: %s", used, of,
+                               taken ? "other programs had the others" : "it mostly waits");
     }
     return an_finding_text(context, "the program kept %.2f%s cores busy", used, of);
 }

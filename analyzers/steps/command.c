@@ -69,13 +69,6 @@ const char *an_command_marks(const struct an_context *context, const char *pytho
     return an_command_is_python(context) ? python : other;
 }
 
-const char *an_command_step_advice(const struct an_context *context)
-{
-    return an_command_marks(context, "call step() of the module tacho after each update",
-                            "mark each update with an NVTX range named step, or with tacho.step of "
-                            "include/tacho_nvtx.h");
-}
-
 const char *an_command_no_roles(const struct an_context *context)
 {
     return an_command_marks(context, "no range in a step says what it is",
@@ -93,6 +86,30 @@ static const char *name_after(const struct an_trace *trace, const char *words)
             return name + length;
     }
     return NULL;
+}
+
+/* Does the program use JAX, whose jitted functions the hook names, and have none? */
+static bool is_jax_without_jit(const struct an_trace *trace)
+{
+    bool is_jax = false;
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        if (strcmp(an_trace_name(trace, trace->slice.category[i]), "jax") != 0)
+            continue;
+        if (!strncmp(an_trace_name(trace, trace->slice.name[i]), "jit ", 4))
+            return false;
+        is_jax = true;
+    }
+    return is_jax;
+}
+
+const char *an_command_step_advice(const struct an_context *context)
+{
+    if (is_jax_without_jit(context->trace))
+        return "jit the update (jax.jit), and its calls are the steps: no function of the program "
+               "is jitted, so each operator is compiled and called alone";
+    return an_command_marks(context, "call step() of the module tacho after each update",
+                            "mark each update with an NVTX range named step, or with tacho.step of "
+                            "include/tacho_nvtx.h");
 }
 
 const char *an_command_around(const struct an_trace *trace)

@@ -64,6 +64,30 @@ def trains():
     evaluate(2, weights, batch()[0]).block_until_ready()
 
 
+def plain():
+    """Nothing is jitted."""
+    weights = parameters()
+    for _ in range(20):
+        gradients = jax.grad(loss_of)(weights, *batch())
+        weights = {name: weights[name] - 0.01 * gradients[name] for name in weights}
+
+
+def batches_from_a_key():
+    """A jitted function makes batches and passes its key on, four times a step."""
+
+    @jax.jit
+    def draw(key):
+        key, first, second = jax.random.split(key, 3)
+        return key, jax.random.normal(first, (64, 64)), jax.random.normal(second, (64, 10))
+
+    weights, key = parameters(), jax.random.PRNGKey(0)
+    for _ in range(40):
+        for _ in range(4):
+            key, x, y = draw(key)
+        weights, loss = update(weights, x, y)
+    jax.block_until_ready(loss)
+
+
 def shapes():
     """Batches of a length that changes all the time."""
     weights = parameters()

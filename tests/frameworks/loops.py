@@ -135,6 +135,18 @@ def stages(_):
             kept[-1].step()
 
 
+def by_hand(_):
+    """Parameters that the program updates itself, without an optimizer."""
+    net = model(128)
+    for _ in range(160):
+        x, y = batch()
+        net.zero_grad()
+        functional.cross_entropy(net(x), y).backward()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter -= 1e-3 * parameter.grad
+
+
 def saves(_):
     """A checkpoint of three files every tenth step."""
     net = model(1200)

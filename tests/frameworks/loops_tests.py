@@ -62,6 +62,20 @@ def test_the_next_stage_has_steps_of_its_own():
     assert 40 + 160 - 26 <= run.report["steps"]["count"] <= 200, run.report["steps"]
 
 
+def test_updates_by_hand_are_steps():
+    steps = Run("loops.py", "by_hand").report["steps"]
+    assert 160 - 50 <= steps["count"] <= 160 and steps["samples_per_step"] == 128, steps
+
+
+def test_jax_without_jit():
+    verdict = Run("jax_programs.py", "plain", framework="jax").report["verdict"]
+    assert verdict.startswith("NO STEPS") and "jax.jit" in verdict, verdict
+
+
+def test_a_jitted_function_that_passes_a_key_on_is_no_update():
+    assert Run("jax_programs.py", "batches_from_a_key", framework="jax").report["steps"]["count"] in (38, 39)
+
+
 def test_a_checkpoint_is_one_however_many_files_it_has():
     run = Run("loops.py", "saves")
     assert phase(run, "checkpoint")[0] == 6 and len(run.ranges("torch.save")) == 18, run.report["phases"]

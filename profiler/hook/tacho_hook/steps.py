@@ -8,6 +8,7 @@ from threading import get_ident
 from .library import lib, name_of, sample
 
 LOOKS = 8  # steps from one look at what the ranges cost to the next
+PASSES = 48  # backward passes without an update of any optimizer, after which each one is a step: the program updates by hand
 OTHERS = 24  # updates of another optimizer in a row, after which its updates are the steps: the training has come to its next stage
 
 
@@ -54,6 +55,7 @@ class Steps:
 
     def __init__(self):
         self._by_hand = lambda: self  # in place of a reference to an optimizer
+        self._by_passes = lambda: None  # while nothing but backward passes is known
         self.accelerated = []  # called once, when an accelerator is found in use
         self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
         self.reset()
@@ -101,6 +103,12 @@ class Steps:
         self.passes += 1
         self.sums[0] += self.forward and self.counted
         self.forward = False
+        if self.anchor is None and self.passes >= PASSES:
+            self.anchor = self._by_passes
+        if self.anchor is self._by_passes:
+            self.root = None
+            self.say()
+            self._next()
 
     def say(self):
         """Ends the sums of a step. Counters are written where they change: what they have counts for all following steps."""
