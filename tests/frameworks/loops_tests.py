@@ -110,6 +110,12 @@ def test_what_keeps_memory_is_named_wherever_it_is():
         assert len(names) == 1 and names[0].startswith("growing %s (loops.py:%d)" % (wanted, line)), (how, names)
 
 
+def test_a_list_of_numbers_is_not_what_keeps_memory():
+    """Memory grows by a MiB a step outside of Python; the numbers that the program keeps beside are not named for it."""
+    run = Run("loops.py", "keeps", "elsewhere")
+    assert finding(run.report, "LEAK") and not run.names("growing %"), (run.names("growing %"), run.report["findings"])
+
+
 def test_ranks_that_the_program_starts_itself():
     run = Run("loops.py", "spawns")
     frontier = run.report["ranks"]["frontier"]

@@ -25,6 +25,8 @@ CENSUSES = 3
 LONG = 16  # elements: a container that gets one in each step has more
 GRAPH = 20000  # nodes of a graph that are counted
 PARTS = 8  # of an element, whose bytes are added up
+PLAIN = (int, float, str, bytes, type(None))  # elements that hold nothing else: a list of numbers for a plot is no leak of megabytes
+PLAIN_PART = 0.05  # of what memory grows by, from there on they are named
 FOUND, HOLDERS = 4, 3  # containers that are searched for, and those around each
 JOINED = 1024  # bytes a step by which an array gets larger
 KINDS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
@@ -201,6 +203,7 @@ class Growth:
 
     def reset(self):
         self.held, self.censuses, self.before = [], 0, None
+        self.rate = 0.0  # bytes a step by which memory grew when it was looked at last
         self.batches = 0  # that this process has made as a worker of a loader
 
     def made_batch(self):
@@ -229,6 +232,7 @@ class Growth:
         rises = all(after > before for before, after in zip(self.held, self.held[1:]))
         if len(self.held) > RISES and rises and self.held[-1] - self.held[0] >= LEAST:
             self.censuses += 1
+            self.rate = (self.held[-1] - self.held[0]) / (RISES * LOOKS)
             self.held = []
             lib.push(name_of("hook.measure"))
             self.before = index, self.containers(), self.graphs(), self.arrays()
@@ -275,7 +279,8 @@ class Growth:
             grown = len(held) - lengths.get(id(held), len(held)) if type(held) in KINDS else 0
             if held is not lengths and 2 * grown >= count:
                 each = bytes_of(newest(held))
-                found.append((grown * each, grown / count, each, held))
+                if not isinstance(newest(held), PLAIN) or grown * each >= PLAIN_PART * self.rate * count:
+                    found.append((grown * each, grown / count, each, held))
         found.sort(key=lambda row: row[0], reverse=True)
         for _, grown, each, held in found[:FOUND]:
             where = where_of(held)
