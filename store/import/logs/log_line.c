@@ -9,11 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "store/import/logs/logs.h"
 
-#define SECOND INT64_C(1000000000)
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 /* What follows a number. key: the text; factor of the value; is it a unit of time? */
 static const struct unit {
@@ -35,6 +34,7 @@ struct number {
     size_t name_bytes;
     double value;
     bool has_unit; /* of time */
+    bool has_size; /* of memory, or a prefix */
     const char *end;
 };
 
@@ -54,54 +54,6 @@ static size_t drop_colours(char *line, size_t bytes)
     }
     line[used] = '\0';
     return used;
-}
-
-/* Does the text have the shape of a date and time, where 0 stands for a digit? */
-static bool has_shape(const char *text, const char *shape)
-{
-    for (; *shape; shape++, text++)
-        if (*shape == '0' ? !isdigit((unsigned char)*text)
-                          : *text != *shape && !(*shape == ' ' && strchr("T_", *text)))
-            return false;
-    return true;
-}
-
-/* Digits after the point of a second, as ns; *text moves behind them. */
-static int64_t fraction_of(const char **text)
-{
-    int64_t ns = 0, digit = SECOND / 10;
-    if ((**text != '.' && **text != ',') || !isdigit((unsigned char)(*text)[1]))
-        return 0;
-    for ((*text)++; isdigit((unsigned char)**text); (*text)++) {
-        ns += (**text - '0') * digit;
-        digit /= 10;
-    }
-    return ns;
-}
-
-/* Finds "2024-05-23 01:14:08[.123]" and blanks it. Its time zone is not known: UTC is assumed,
- * which leaves differences right. */
-static int64_t take_time(char *line, size_t bytes)
-{
-    static const char shape[] = "0000-00-00 00:00:00";
-    for (char *text = line; text + sizeof shape - 1 <= line + bytes; text++) {
-        struct tm parts = {0};
-        if (!has_shape(text, shape))
-            continue;
-        parts.tm_year = atoi(text) - 1900;
-        parts.tm_mon = atoi(text + 5) - 1;
-        parts.tm_mday = atoi(text + 8);
-        parts.tm_hour = atoi(text + 11);
-        parts.tm_min = atoi(text + 14);
-        parts.tm_sec = atoi(text + 17);
-        const char *end = text + sizeof shape - 1;
-        int64_t fraction = fraction_of(&end), seconds = (int64_t)timegm(&parts);
-        memset(text, '|', (size_t)(end - text));
-        if (parts.tm_year < 70 || parts.tm_year > 200 || seconds < 0)
-            return STORE_ABSENT;
-        return seconds * SECOND + fraction;
-    }
-    return STORE_ABSENT;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
@@ -174,6 +126,7 @@ static struct number number_at(const char *name, const char *text)
     if (unit) {
         number.value *= unit->factor;
         number.has_unit = unit->time;
+        number.has_size = !unit->time;
         number.end += strlen(unit->text) + (*number.end == ' ');
     }
     number.end += number.end == text; /* goes on whatever strtod says */
@@ -211,23 +164,31 @@ static bool keep_progress(struct log_values *values, const char *text, const str
     return true;
 }
 
-/* Numbers that are named by what follows them: "123.45 ms |", "421213 tok/s". */
+/* Numbers that are named by what follows them: "123.45 ms |", "421213 tok/s". In "6m 30s" both are
+ * one time, of something else. */
 static void keep_by_unit(struct log_values *values, const struct number *number)
 {
     const char *next = number->end + (*number->end == ' ');
-    if (number->has_unit && number->name_bytes < 3)
+    bool bare = number->name_bytes < 3 && strcspn(number->name, LETTERS) >= number->name_bytes;
+    if (number->has_unit && bare)
         keep(values, LOG_STEP_TIME, number->value);
     else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
         keep(values, LOG_TOKENS_PER_S, number->value);
+    else if (!strncmp(next, "step/s", 6) || !strncmp(next, "steps/s", 7))
+        keep(values, LOG_STEPS_PER_S, number->value);
 }
 
 /* Keeps a number whose name is known. The number of a step is whole: else it is how long the
- * optimizer's step took (timers of Megatron-LM). */
+ * optimizer's step took (timers of Megatron-LM). Memory is in
+ * bytes only where a unit says how many. */
 static void keep_known(struct log_values *values, const struct number *number, enum log_what what,
                        double scale, bool needs_unit)
 {
     bool step = what == LOG_STEP || what == LOG_GLOBAL_STEP;
+    if (needs_unit && !number->has_unit && what == LOG_STEP_TIME && values->bare_time <= 0)
+        values->bare_time = number->value;
     if ((needs_unit && !number->has_unit) ||
+        (what == LOG_MEMORY && scale < 2 && !number->has_size) ||
         (step && (number->has_unit || number->value != floor(number->value))))
         return;
     if (what == LOG_TIMESTAMP && values->time == STORE_ABSENT && number->value > 1e9 &&
@@ -249,11 +210,11 @@ static void keep_number(struct log_values *values, const char *text, const struc
 
 static bool is_evaluation(const char *line)
 {
-    static const char *const words[] = {"validat", "evaluat", "eval_"};
+    static const char *const words[] = {"validat", "evaluat", "eval_", "(val)"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasestr(line, words[i]))
             return true;
-    return false;
+    return !strncasecmp(line + strcspn(line, LETTERS), "test:", 5);
 }
 
 /* Of an evaluation the loss is kept: its step is no step, its rates are not those of training. */
@@ -266,10 +227,51 @@ static void keep_evaluation(struct log_values *values)
     *values = kept;
 }
 
+/* The step in brackets: "Epoch: [3][  10/5005]", as programs for pictures print it, with the number
+ * of the epoch before. False: there is none. */
+static bool keep_bracket(struct log_values *values, const char *line)
+{
+    long long step, total;
+    int used = 0;
+    for (const char *text = line; (text = strchr(text, '['));) {
+        text++;
+        if (sscanf(text, "%lld/%lld%n", &step, &total, &used) != 2 || step < 0 || total < step ||
+            !text[used] || !strchr("] ", text[used]))
+            continue;
+        keep(values, LOG_STEP, (double)step);
+        values->progress = true;
+        values->total = total;
+        return true;
+    }
+    return false;
+}
+
+/* The step of clu, a library for JAX: "logging_writer.py:48] [100] loss=2.3". */
+static void keep_written(struct log_values *values, const char *line)
+{
+    long long step;
+    const char *text = strstr(line, "logging_writer.py:");
+    if (text && (text = strstr(text, "] [")) && sscanf(text, "] [%lld]", &step) == 1 && step >= 0)
+        keep(values, LOG_STEP, (double)step);
+}
+
+/* What the line means as a whole. A time without a unit is that of a step beside a step in
+ * brackets, or beside the time that is left. */
+static void complete(struct log_values *values, const char *line)
+{
+    bool tells = values->has[LOG_LOSS] || values->has[LOG_STEPS_PER_S], bracket = false;
+    if (tells && !values->has[LOG_STEP] && !values->has[LOG_GLOBAL_STEP]) {
+        keep_written(values, line);
+        bracket = !values->has[LOG_STEP] && keep_bracket(values, line);
+    }
+    if (values->bare_time > 0 && (bracket || strstr(line, "eta: ")))
+        keep(values, LOG_STEP_TIME, values->bare_time);
+}
+
 void log_values_begin(struct log_values *values, char *line, size_t bytes)
 {
     *values = (struct log_values){.total = STORE_ABSENT};
-    values->time = take_time(line, bytes);
+    values->time = log_take_time(line, bytes);
 }
 
 void log_values_put(struct log_values *values, const char *name, size_t name_bytes,
@@ -313,4 +315,6 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
         *values = (struct log_values){.time = values->time, .total = STORE_ABSENT};
     else if (is_evaluation(line))
         keep_evaluation(values);
+    else
+        complete(values, line);
 }

@@ -34,8 +34,9 @@ static const struct name {
     {"per_step", LOG_NOTHING, 1, false},
     {"micro_batch", LOG_NOTHING, 1, false},
     {"per_batch", LOG_NOTHING, 1, false},
-    {"time_batch", LOG_NOTHING, 1, false}, /* Composer: which one, not a time */
-    {"num_updates", LOG_STEP, 1, false},   /* fairseq */
+    {"time_batch", LOG_NOTHING, 1, false},                /* Composer: which one, not a time */
+    {"num_updates", LOG_STEP, 1, false},                  /* fairseq */
+    {"global_step_max_steps", LOG_GLOBAL_STEP, 1, false}, /* ms-swift */
 
     {"elapsed_time_per_iteration_ms", LOG_STEP_TIME, 1e-3, false}, /* Megatron-LM, nanotron */
     {"elapsed_time_per_iteration_s", LOG_STEP_TIME, 1, false},
@@ -52,6 +53,13 @@ static const struct name {
     {"=seconds", LOG_STEP_TIME, 1, false}, /* MaxText; other seconds are sums */
     {"time", LOG_STEP_TIME, 1, true},
     {"dt", LOG_STEP_TIME, 1, true},
+    {"timing_s_step", LOG_STEP_TIME, 1, false},   /* verl */
+    {"avg_batch_cost", LOG_STEP_TIME, 1, false},  /* PaddlePaddle */
+    {"steps_per_sec", LOG_STEPS_PER_S, 1, false}, /* clu, T5X */
+    {"steps_per_second", LOG_STEPS_PER_S, 1, false},
+    {"train_speed_iter_s", LOG_STEPS_PER_S, 1, false}, /* ms-swift */
+    {"data_time", LOG_NOTHING, 1, false},
+    {"last_time", LOG_NOTHING, 1, false},
     {"elapsed_time", LOG_NOTHING, 1, false},
     {"total_time", LOG_NOTHING, 1, false},
     {"remaining_time", LOG_NOTHING, 1, false},
@@ -99,8 +107,9 @@ static const struct name {
     {"tokens_per_sec_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_second_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_s_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
-    {"tokens_s_device", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* MaxText */
-    {"wps", LOG_TOKENS_PER_S, 1, false},                    /* fairseq */
+    {"tokens_per_gpu_per_second_tgs", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* Megatron-DeepSpeed */
+    {"tokens_s_device", LOG_TOKENS_PER_S_DEVICE, 1, false},               /* MaxText */
+    {"wps", LOG_TOKENS_PER_S, 1, false},                                  /* fairseq */
     {"samples_per_sec", LOG_SAMPLES_PER_S, 1, false},
     {"samples_per_second", LOG_SAMPLES_PER_S, 1, false},
     {"samples_sec", LOG_SAMPLES_PER_S, 1, false},
@@ -113,6 +122,7 @@ static const struct name {
     {"mfu", LOG_MFU, 1, false},
     {"memory", LOG_MEMORY, 1, false},
     {"memory_usage", LOG_MEMORY, 1, false},
+    {"memory_gib", LOG_MEMORY, 1073741824, false}, /* ms-swift */
     {"maxmemallocated", LOG_MEMORY, 1, false},
 };
 
@@ -127,11 +137,17 @@ static const struct {
     {"samples/sec:", "DeepSpeed"},
     {"[titan]", "torchtitan"},
     {"v_num=", "Lightning"},
+    {"global_step/max_steps", "ms-swift"}, /* which is one of the next, too */
     {"{'loss':", "Hugging Face Trainer"},
     {"bf16 MFU", "llm.c"},
     {"[batch=", "Composer"},
     {"completed step:", "MaxText"},
     {"num_updates=", "fairseq"},
+    {"mmengine", "MMEngine"},
+    {"d2.utils.events", "Detectron2"},
+    {"logging_writer.py:", "clu"},
+    {"\"current_steps\"", "LLaMA-Factory"},
+    {"timing_s/step", "verl"},
 };
 
 /* The last words of a name in lower case, joined by `_`. */

@@ -44,11 +44,13 @@ static int64_t steps_of(const struct log_series *series)
     return more >= 1 && more <= TOGETHER ? more : 1;
 }
 
-/* ns of one step: as the line says, else from the times of this line and the one before. NAN: not
- * known. */
+/* ns of one step: as the line says, also as steps per second, else from the times of this line and
+ * the one before. NAN: not known. */
 static double step_ns(const struct log_series *series, int64_t steps)
 {
     double said = value_of(series, LOG_STEP_TIME, 1e-9, STEP_S_MOST) * SECOND;
+    if (!isfinite(said))
+        said = SECOND / value_of(series, LOG_STEPS_PER_S, 1 / STEP_S_MOST, SECOND);
     bool dated = series->now.time != STORE_ABSENT && series->last_time != STORE_ABSENT &&
                  series->last_index != STORE_ABSENT && series->index > series->last_index &&
                  series->now.time > series->last_time;
@@ -169,9 +171,10 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
     int64_t index = (int64_t)number;
     if (!values->progress || what == LOG_GLOBAL_STEP)
         return index;
-    if (series->index != STORE_ABSENT && series->index - series->base > index &&
-        series->base <= INT64_MAX / 4)
-        series->base = series->index;
+    int64_t done = series->index - series->base;
+    if (series->index != STORE_ABSENT && done > index && series->base <= INT64_MAX / 4)
+        series->base +=
+            values->total > done && values->total < INT64_MAX / 4 ? values->total : done;
     return series->base + index;
 }
 

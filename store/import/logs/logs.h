@@ -19,6 +19,7 @@
     X(STEP, NULL, NULL) \
     X(GLOBAL_STEP, NULL, NULL) \
     X(STEP_TIME, NULL, NULL) \
+    X(STEPS_PER_S, NULL, NULL) \
     X(TIMESTAMP, NULL, NULL) \
     X(BATCH, NULL, NULL) \
     X(CONSUMED_TOKENS, NULL, NULL) \
@@ -49,6 +50,7 @@ struct log_values {
     int64_t time;                 /* ns since 1970; STORE_ABSENT: the line has none */
     bool progress;                /* the step and its time are those of a progress bar */
     int64_t total;                /* of a progress bar: how many steps; else absent */
+    double bare_time;             /* a time without a unit; 0: none */
     bool evaluation;              /* the line is about an evaluation: its step is no step */
 };
 
@@ -63,6 +65,10 @@ const char *log_series_name(enum log_what what);
 
 /* ---- lines ------------------------------------------------------------------------------------- */
 
+/* Finds the date and time in a line ("2024-05-23 01:14:08[.123]" and others) and blanks it; else
+ * what has passed since the start. ns; STORE_ABSENT: the line has neither. The zone of a time is
+ * not known: UTC is assumed, which leaves differences right. The line is terminated. */
+int64_t log_take_time(char *line, size_t bytes);
 /* Reads one line, which it changes: escapes of colours and the time go. */
 void log_line_read(char *line, size_t bytes, struct log_values *values);
 /* Empties values, but for the date and time in a line, which go from it. */

@@ -152,7 +152,74 @@ def tracker_csv():
             (19, 1, 19, 2000, None, None, {"loss": (20, 3.1, 5)}))
 
 
-LOGS = [megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+def mmengine():
+    """The step in brackets begins anew in each epoch; a time without a unit is in seconds beside the time that is left; memory has none."""
+    lines = []
+    for e in range(1, 3):
+        for k in range(50, 201, 50):
+            at = time.strftime("%Y/%m/%d %H:%M:%S", time.gmtime(START + 100 * e + k // 2))
+            lines.append(f"{at} - mmengine - INFO - Epoch(train)  [{e}][{k:4d}/200]  lr: 1.0000e-02  eta: 0:10:11  time: 0.2500  data_time: "
+                         f"0.0123  memory: 2345  grad_norm: 5.5  loss: {9 - 0.01 * (200 * e + k):.4f}  loss_cls: 0.5")
+        lines.append(f"{at} - mmengine - INFO - Epoch(val)  [{e}][ 50/100]    eta: 0:00:11  time: 0.1000  data_time: 0.0123  memory: 100")
+    return lines, (351, 50, 400, 250, None, None, {"loss": (8, 3, 6.5), "gradient norm": (8, 5.5, 5.5)})
+
+
+def pictures():
+    """PyTorch's example for ImageNet: the last line of an epoch is not its last step; tests have the same form."""
+    lines = []
+    for e in range(2):
+        lines += [f"Epoch: [{e}][{k:5d}/45]\tTime  0.500 ( 0.567)\tData  0.001 ( 0.010)\tLoss {9 - 0.1 * (4 * e + k // 10):.4e} (6.9e+00)\t"
+                  "Acc@1   0.39 (  0.20)" for k in range(0, 41, 10)]
+        lines.append("Test: [ 10/20]\tTime  0.100 ( 0.200)\tLoss 2.5000e+00 (2.5e+00)\tAcc@1   0.39 (  0.20)")
+    return lines, (86, 0, 85, 500, None, None, {"loss": (10, 8.2, 9), "eval loss": (2, 2.5, 2.5)})
+
+
+def timm():
+    return ([f"Train: 0 [{k:4d}/312 ({k / 3.12:3.0f}%)]  Loss: {7 - 0.01 * k:.3f} (6.93)  Time: 0.250s, 1024.00/s  (0.345s,  700.10/s)  "
+             "LR: 1.000e-06  Data: 0.001 (0.010)" for k in range(0, 51, 10)],
+            (51, 0, 50, 250, None, None, {"loss": (6, 6.5, 7), "learning rate": (6, 1e-6, 1e-6)}))
+
+
+def detectron2():
+    """A date without a year, across a leap day."""
+    return ([f"[{time.strftime('%m/%d %H:%M:%S', time.gmtime(1709251000 + 10 * k))} d2.utils.events]: \x1b[0m eta: 0:01:02  iter: {20 * k - 1}  "
+             f"total_loss: {4 - 0.1 * k:.3f}  loss_cls: 0.5  last_time: 0.55  data_time: 0.0118  lr: 0.0025  max_mem: 2345M" for k in range(1, 21)],
+            (380, 20, 399, 500, None, None, {"loss": (20, 2, 3.9)}))
+
+
+def clu():
+    """JAX: a date of absl, and steps per second; the number of the step has no name."""
+    return ([f"I0523 01:14:{k:02d}.500000 140123 logging_writer.py:48] [{100 * k}] learning_rate=0.001, loss={5 - 0.1 * k:.4f}, steps_per_sec=80.0"
+             for k in range(1, 21)], (1901, 100, 2000, 12.5, None, None, {"loss": (20, 3, 4.9), "learning rate": (20, 0.001, 0.001)}))
+
+
+def llama_factory():
+    """JSON lines whose only time is what has passed since the start."""
+    return ([json.dumps({"current_steps": 10 * k, "total_steps": 1000, "loss": 3 - 0.1 * k, "lr": 5e-05, "epoch": 0.1, "percentage": 1.0,
+                         "elapsed_time": ("1 day, 0:0" if k > 5 else "23:5") + f"{(5 + k) % 10}:30", "remaining_time": "0:20:00",
+                         "throughput": 1234.5, "total_tokens": 12345}) for k in range(1, 11) if k != 5],
+            (90, 11, 100, 6000, None, None, {"loss": (9, 2, 2.9)}))
+
+
+def swift():
+    return ([repr({"loss": 3 - 0.1 * k, "grad_norm": 1.5, "learning_rate": 1e-4, "memory(GiB)": 14.5, "train_speed(iter/s)": 0.5, "epoch": 0.01,
+                   "global_step/max_steps": f"{5 * k}/200", "percentage": "2.50%", "elapsed_time": "10s", "remaining_time": "6m 30s"})
+             for k in range(1, 11)], (46, 5, 50, 2000, None, None, {"loss": (10, 2, 2.9), "logged memory": (10, 14.5 * 2**30, 14.5 * 2**30)}))
+
+
+def verl():
+    return ([f"(TaskRunner pid=4242) step:{k} - actor/pg_loss:{0.01 * k:.3f} - actor/grad_norm:0.5 - timing_s/gen:8.25 - timing_s/step:12.5 - "
+             "perf/throughput:1024.5" for k in range(1, 11)], (10, 1, 10, 12500, None, None, {"loss": (10, 0.01, 0.1)}))
+
+
+def megatron_deepspeed():
+    return ([f" iteration {k:8d}/  292968 | consumed samples: {512 * k:12d} | consumed tokens: {1048576 * k:12d} | elapsed time per iteration (s): "
+             f"32.00 | learning rate: 3.7E-07 | global batch size:   512 | lm loss: {12 - 0.1 * k:.6E} | grad norm: 1.5 | samples per second: 16.000 | "
+             "tokens per gpu per second (tgs): 1024.00 | TFLOPs: 105.10 |" for k in range(1, 11)],
+            (10, 1, 10, 32000, 1048576, 512, {"tokens per second and device": (10, 1024, 1024), "loss": (10, 11, 11.9)}))
+
+
+LOGS = [mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
