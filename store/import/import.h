@@ -29,6 +29,7 @@
     X(XLA_JSON, "XLA trace") \
     X(ROCPROF, "rocprofv3 JSON") \
     X(ROCPD, "rocprofv3 database") \
+    X(ROCPROF_OLD, "rocprof JSON") \
     X(ASCEND, "Ascend trace") \
     X(ASCEND_CSV, "Ascend table of kernels") \
     X(SNAPSHOT, "PyTorch memory snapshot or flight recorder dump") \

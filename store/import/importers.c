@@ -34,6 +34,7 @@ static const struct {
     {STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
     {STORE_FORMAT_XLA_JSON, &imp_xla_json},
     {STORE_FORMAT_ROCPROF, &imp_rocprof},
+    {STORE_FORMAT_ROCPROF_OLD, &imp_rocprof_old},
     {STORE_FORMAT_ASCEND, &imp_ascend},
     {STORE_FORMAT_CHAKRA, &imp_chakra},
     {STORE_FORMAT_INSPECTOR, &imp_inspector},

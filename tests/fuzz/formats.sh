@@ -20,6 +20,7 @@ fuzz_xla_json)
 {"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"fusion.1","args":{"hlo_category":"while","hlo_module":"jit_f","correlation_id":"3"}},
 {"ph":"X","pid":1,"tid":3,"ts":1,"dur":9,"name":"5"},{"ph":"X","pid":701,"tid":7,"ts":1,"dur":3,"name":"$a.py:1 f","args":{"step_num":"2"}}]}' > "$2/tpu" ;;
 fuzz_rocprof)
+    cp "$made"/versions/rocprof.json "$2"
     printf '%s' '{"rocprofiler-sdk-tool":[{"metadata":{"pid":5,"node":{"hostname":"n"}},"agents":[{"id":{"handle":9},"type":2,
 "logical_node_type_id":0,"cu_count":4,"product_name":"MI"}],"strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"HIP_RUNTIME_API",
 "operations":["hipFree"]},{"kind":"MARKER_CORE_API","operations":["roctxMarkA"]}],"marker_api":[{"key":7,"value":"st\"ep"}]},"kernel_symbols":[{"kernel_id":1,

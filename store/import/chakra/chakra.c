@@ -12,7 +12,8 @@
 #include "store/import/chakra/chakra_private.h"
 #include "store/import/input/whole.h"
 
-#define BYTES_MOST ((size_t)2 << 30)
+#define BYTES_MOST    ((size_t)2 << 30)
+#define RELATIVE_MOST INT64_C(10000000000000000) /* ns: starts below are no times of day */
 
 static bool holds(const unsigned char *head, size_t bytes, const char *word)
 {
@@ -27,8 +28,8 @@ static bool recognises(const unsigned char *head, size_t bytes)
         return chakra_et_recognises(head, bytes);
     return chakra_is_messages(head, bytes) ||
            (holds(head, bytes, "\"workload_graph\"") && holds(head, bytes, "\"NodeType\"")) ||
-           (holds(head, bytes, "\"nodes\"") && holds(head, bytes, "\"ctrl_deps\"") &&
-            holds(head, bytes, "\"inclusive_dur\""));
+           (holds(head, bytes, "\"nodes\"") && holds(head, bytes, "\"inclusive_dur\"") &&
+            (holds(head, bytes, "\"ctrl_deps\"") || holds(head, bytes, "\"fw_parent\"")));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -119,6 +120,7 @@ static int write_losses(struct imp_rows *rows, const struct chakra *chakra)
         int64_t count;
     } losses[] = {
         {"node without a duration", chakra->untimed},
+        {"node without a start, beside others that have one", chakra->late},
         {"node in a dependency cycle, or after one", chakra->circular},
         {"dependency on a node that is not in the file (kept: the node begins without it)",
          chakra->missing},
@@ -172,12 +174,27 @@ static int write_rows(struct imp_run *run, struct chakra *chakra)
             chakra->untimed++;
         else if (node->start != STORE_ABSENT)
             rc = put_node(&rows, chakra, i);
+        else
+            chakra->late += chakra->timed > 0;
     }
     if (!rc)
         rc = write_losses(&rows, chakra);
     if (!rc)
         rc = write_run(&rows, chakra);
     return imp_rows_end(&rows, rc);
+}
+
+/* Messages do not say a start of 0: where starts are no times of day, a node without one has that.
+ */
+static void begin_at_zero(struct chakra *chakra)
+{
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < chakra->count; i++)
+        if (chakra->node[i].start != STORE_ABSENT && chakra->node[i].start < first)
+            first = chakra->node[i].start;
+    for (size_t i = 0; i < chakra->count && first < RELATIVE_MOST; i++)
+        if (chakra->node[i].start == STORE_ABSENT)
+            chakra->node[i].start = 0;
 }
 
 /* ---- the importer -------------------------------------------------------------------------------- */
@@ -189,6 +206,8 @@ static int read_graph(struct chakra *chakra, const struct imp_whole *whole)
                   : chakra_et_read(chakra, whole->data, whole->bytes);
     for (size_t i = 0; i < chakra->count; i++)
         chakra->timed += chakra->node[i].start != STORE_ABSENT;
+    if (!rc && (!json || chakra->messages))
+        begin_at_zero(chakra);
     return rc ? rc : chakra_place(chakra);
 }
 

@@ -128,7 +128,7 @@ static void read_attribute(struct chakra_node *node, struct pb_span message)
         node->host = value > 0;
     else if (is_text(name, "comm_type"))
         node->collective = value == STORE_ABSENT ? 0 : value;
-    else if (is_text(name, "comm_size") || is_text(name, "tensor_size"))
+    else if (is_text(name, "comm_size") || (is_text(name, "tensor_size") && node->bytes < 0))
         node->bytes = value;
     else if (is_text(name, "num_ops"))
         node->flops = value;

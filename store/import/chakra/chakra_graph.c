@@ -33,7 +33,7 @@ int chakra_need_add(struct chakra *chakra, int64_t id)
 
 enum chakra_lane chakra_lane_of(const struct chakra_node *node)
 {
-    if (node->host)
+    if (node->host || node->type >= CHAKRA_STORAGE)
         return CHAKRA_HOST;
     if (node->type >= CHAKRA_SEND && node->type <= CHAKRA_COLLECTIVE)
         return CHAKRA_COMMUNICATION;

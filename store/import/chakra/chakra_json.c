@@ -63,15 +63,28 @@ static int64_t type_named(struct ij_text name)
     static const struct {
         const char *name;
         int64_t type;
-    } types[] = {{"MEM_LOAD_NODE", CHAKRA_LOAD},
-                 {"MEM_STORE_NODE", CHAKRA_STORE},
-                 {"COMM_SEND_NODE", CHAKRA_SEND},
-                 {"COMM_RECV_NODE", CHAKRA_RECEIVE},
-                 {"COMM_COLL_NODE", CHAKRA_COLLECTIVE}};
+    } types[] = {{"MEM_LOAD_NODE", CHAKRA_LOAD},        {"MEM_STORE_NODE", CHAKRA_STORE},
+                 {"COMM_SEND_NODE", CHAKRA_SEND},       {"COMM_RECV_NODE", CHAKRA_RECEIVE},
+                 {"COMM_COLL_NODE", CHAKRA_COLLECTIVE}, {"STORAGE_NODE", CHAKRA_STORAGE},
+                 {"BATCH_NODE", CHAKRA_STORAGE},        {"CHECKPOINT_NODE", CHAKRA_STORAGE}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (ij_is(name, types[i].name))
             return types[i].type;
     return CHAKRA_WORK;
+}
+
+/* A figure of a node that is read; false: it is another one. */
+static bool read_figure(struct chakra_node *node, struct ij_text name, struct ij *json)
+{
+    if (ij_is(name, "comm_type"))
+        ij_int(json, &node->collective);
+    else if (ij_is(name, "comm_size") || (ij_is(name, "tensor_size") && node->bytes < 0))
+        ij_int(json, &node->bytes);
+    else if (ij_is(name, "num_ops"))
+        ij_int(json, &node->flops);
+    else
+        return false;
+    return true;
 }
 
 /* {"name": "comm_size", "int64Val": "4096"} */
@@ -89,14 +102,10 @@ static void read_attribute(struct chakra_node *node, struct ij *json)
     }
     if (ij_is(name, "is_cpu_op"))
         node->host = ij_next(&value) == 't';
-    else if (ij_is(name, "comm_type"))
-        ij_int(&value, &node->collective);
-    else if (ij_is(name, "comm_size") || ij_is(name, "tensor_size"))
-        ij_int(&value, &node->bytes);
-    else if (ij_is(name, "num_ops"))
-        ij_int(&value, &node->flops);
     else if (ij_is(name, "stream"))
         ij_int(&value, &node->stream);
+    else
+        read_figure(node, name, &value);
 }
 
 /* A pair that only messages of an .et have; false: it is none of them, and was not read. */
@@ -159,7 +168,7 @@ static int read_pair(struct chakra *chakra, size_t index, struct ij *json)
         return rc;
     } else if (is_one_of(key, "ctrlDeps", "ctrl_deps")) {
         return read_needs(chakra, json);
-    } else {
+    } else if (!read_figure(node, key, json)) {
         ij_skip(json);
     }
     return 0;

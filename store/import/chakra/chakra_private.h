@@ -23,7 +23,15 @@ enum chakra_lane {
 };
 
 /* Kinds of nodes that are read (enum NodeType of et_def.proto). */
-enum { CHAKRA_LOAD = 2, CHAKRA_STORE, CHAKRA_WORK, CHAKRA_SEND, CHAKRA_RECEIVE, CHAKRA_COLLECTIVE };
+enum {
+    CHAKRA_LOAD = 2,
+    CHAKRA_STORE,
+    CHAKRA_WORK,
+    CHAKRA_SEND,
+    CHAKRA_RECEIVE,
+    CHAKRA_COLLECTIVE,
+    CHAKRA_STORAGE /* and those after it: batches, checkpoints */
+};
 
 /* The values of inputs or outputs as they are in the file; not terminated. */
 struct chakra_values {
@@ -49,6 +57,7 @@ struct chakra {
     size_t need_count, need_room;
     int64_t timed;    /* nodes with a start */
     int64_t untimed;  /* without a duration */
+    int64_t late;     /* without a start, where others have one */
     int64_t circular; /* in a circle, or behind one */
     int64_t missing;  /* dependencies on nodes that are not in the file */
     int64_t path_ns;  /* the longest chain of dependencies; STORE_ABSENT: starts are measured */

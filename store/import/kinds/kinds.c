@@ -31,6 +31,12 @@ struct signature {
 #define HINT_NSYS  "export it: nsys export --type sqlite FILE, then give the .sqlite file"
 #define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
+#define XLA_TABLE \
+    { \
+        "a table that TensorBoard made of a profile of XLA", \
+            "give the .xplane.pb, or the .trace.json.gz, of the same folder", false \
+    }
+
 static const struct signature signatures[] = {
     /* profilers of accelerators */
     {.suffix = ".nsys-rep", .kind = {"an Nsight Systems report", HINT_NSYS, true}},
@@ -137,6 +143,12 @@ static const struct signature signatures[] = {
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
               false}},
+    {.words = {"\"nodes\"", "[pytorch|profiler|execution_"}, /* schema 1.0.1 and before */
+     .without = "\"inclusive_dur\"",
+     .json = true,
+     .kind = {"an execution trace of PyTorch: its operators have no times",
+              "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
+              false}},
     {.words = {"\"nodes\"", "\"ctrl_deps\""},
      .without = "\"inclusive_dur\"",
      .json = true,
@@ -151,12 +163,26 @@ static const struct signature signatures[] = {
     {.suffix = ".xplane.pb",
      .kind = {"a file with the name of an XPlane that does not hold one",
               "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)", false}},
+    {.suffix = ".op_stats.pb", .first = true, .kind = XLA_TABLE},
+    {.suffix = ".overview_page.pb", .first = true, .kind = XLA_TABLE},
+    {.suffix = ".input_pipeline.pb", .first = true, .kind = XLA_TABLE},
+    {.suffix = ".kernel_stats.pb", .first = true, .kind = XLA_TABLE},
+    {.suffix = ".tensorflow_stats.pb", .first = true, .kind = XLA_TABLE},
+    {.suffix = ".memory_profile.json", .json = true, .kind = XLA_TABLE},
     {.suffix = ".hlo_proto.pb",
      .kind = {"an XLA program (HLO), not a profile", "give the .xplane.pb of the same folder",
               false}},
     {.words = {"HloModule "},
      .kind = {"the text of an XLA program, not a profile",
               "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
+    {.words = {"\"log_history\"", "\"global_step\""},
+     .json = true,
+     .kind = {"the state of a Hugging Face Trainer: its steps have no times",
+              "give what it printed, or its event files of TensorBoard (report_to=\"tensorboard\")",
+              false}},
+    {MAGIC(":W&B", 0),
+     .kind = {"a run of Weights & Biases",
+              "export its history as CSV, or log with TensorBoard beside it", false}},
     {.words = {"dynamo_start"},
      .kind = {"a structured log of torch.compile (TORCH_TRACE)",
               "read it with tlparse; for times record with torch.profiler", false}},

@@ -207,11 +207,12 @@ static bool is_one_of(const struct reading *reading, uint64_t text, const char *
 }
 
 /* Which value of a sample counts samples, and which is time. Samplers that only count say in the
- * type of their period that they sample time (Parca). */
+ * type of their period that they sample time (Parca). Types with a dash are Datadog's. */
 static void choose_values(struct reading *reading)
 {
-    static const char *const times[] = {"cpu", "samples", "wall", "time", "self"};
-    static const char *const counts[] = {"samples", "sample"};
+    static const char *const times[] = {"cpu",  "samples",  "wall",     "time",
+                                        "self", "cpu-time", "wall-time"};
+    static const char *const counts[] = {"samples", "sample", "cpu-samples", "wall-samples"};
     reading->count_at = reading->time_at = -1;
     for (size_t i = 0; i < reading->type_count; i++) {
         const struct value_type *type = &reading->type[i];

@@ -17,6 +17,7 @@ struct rocm {
         int64_t gpu; /* number among the GPUs; STORE_ABSENT: a CPU */
     } * agent;
     size_t agent_count, agent_room;
+    int64_t gpus;     /* among them */
     int64_t no_agent; /* device records that name no GPU */
     int64_t others;   /* records of kinds that are not read */
 };
@@ -31,8 +32,8 @@ struct rocm_work {
     const char *way; /* of a copy: "MEMORY_COPY_HOST_TO_DEVICE"; NULL: a kernel */
 };
 
-/* Adds an agent; a GPU gets its number and, where known, its name and size under the run keys that
- * all importers use. */
+/* Adds an agent; a GPU gets its number (STORE_ABSENT: the number of GPUs before it) and, where
+ * known, its name and size under the run keys that all importers use. */
 int rocm_agent_add(struct rocm *rocm, int64_t id, bool gpu, int64_t number, const char *name,
                    int64_t units);
 int rocm_kernel_add(struct rocm *rocm, int64_t id, const char *name, size_t bytes);

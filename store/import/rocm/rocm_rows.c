@@ -20,6 +20,9 @@ int rocm_agent_add(struct rocm *rocm, int64_t id, bool gpu, int64_t number, cons
     if (imp_list_room((void **)&rocm->agent, &rocm->agent_room, rocm->agent_count,
                       sizeof *rocm->agent))
         return TACHO_ENOMEM;
+    if (gpu && number == STORE_ABSENT)
+        number = rocm->gpus;
+    rocm->gpus += gpu;
     bool numbered = gpu && number >= 0 && number < GPUS_MOST;
     rocm->agent[rocm->agent_count] = (struct rocm_agent){numbered ? number : STORE_ABSENT};
     int rc = imp_map_put(&rocm->agents, id, 0, (int64_t)rocm->agent_count++);

@@ -84,7 +84,7 @@ static int end_of(const struct reading *reading, int status, int rc, bool *damag
 static int lose(struct reading *reading, const char *reason, int64_t count)
 {
     reading->rocm.rows.run->truncated = true;
-    return count ? imp_loss(reading->rocm.rows.run, reason, count) : 0;
+    return imp_loss(reading->rocm.rows.run, reason, count);
 }
 
 /* Calls `row` for each row of a query. A table that does not exist has none; damage ends it and is
@@ -101,60 +101,69 @@ static int each(struct reading *reading, const char *sql, row_function row)
     return rc || !damaged ? rc : lose(reading, "table is damaged: the rest of it was not read", 1);
 }
 
-/* Runs a query of records for the one with this id. *missing: a part of it, such as its name or its
- * time, is damaged or was cut off. *scans: an id was not looked up but searched for in a whole
- * table, which would take a time that grows with the square of the file. */
+/* Runs a query of records for the one with this id. *status: what it ended with, if that is no
+ * error. *scans: an id was not looked up but searched for in a whole table, which would take a time
+ * that grows with the square of the file. */
 static int one_record(struct reading *reading, sqlite3_stmt *st, int64_t id, row_function row,
-                      bool *missing, bool *scans)
+                      int *status, bool *scans)
 {
-    int status, rc = 0;
+    int rc = 0;
+    bool damaged;
     sqlite3_reset(st);
     sqlite3_bind_int64(st, 1, id);
-    while (!rc && (status = sqlite3_step(st)) == SQLITE_ROW)
+    while (!rc && (*status = sqlite3_step(st)) == SQLITE_ROW)
         rc = row(reading, st);
     *scans = sqlite3_stmt_status(st, SQLITE_STMTSTATUS_FULLSCAN_STEP, 1) > 0 ||
              sqlite3_stmt_status(st, SQLITE_STMTSTATUS_AUTOINDEX, 1) > 0;
-    return end_of(reading, status, rc, missing);
+    return end_of(reading, *status, rc, &damaged);
 }
 
-/* Goes on behind damage, one record after the other, from the one after `last` on: as far as their
- * table itself can be read. Those of which a part is missing are counted. */
+/* Goes on behind a record that cannot be read, one after the other, from the one after `last` on:
+ * as far as their table itself can be read. Those of which a part (its name, its time) is missing
+ * are counted, and those whose text is beyond the limit. */
 static int each_left(struct reading *reading, const char *sql, const char *table, int64_t last,
                      row_function row)
 {
     char text[1600];
-    int64_t lost = 0;
-    int status = SQLITE_DONE, rc = 0;
-    bool missing = false, scans = false, damaged = true;
+    int64_t lost = 0, too_long = 0;
+    int status = SQLITE_DONE, ended, rc = 0;
+    bool scans = false, damaged = true;
     snprintf(text, sizeof text, "%s WHERE R.rowid = ?", sql);
     sqlite3_stmt *one = query(reading, text);
-    snprintf(text, sizeof text, "SELECT rowid FROM \"%s\" WHERE rowid > ?", table);
+    snprintf(text, sizeof text, "SELECT rowid FROM \"%s\" WHERE rowid > ? ORDER BY rowid", table);
     sqlite3_stmt *ids = query(reading, text);
     if (ids)
         sqlite3_bind_int64(ids, 1, last);
     while (one && ids && !rc && !scans && (status = sqlite3_step(ids)) == SQLITE_ROW) {
-        rc = one_record(reading, one, sqlite3_column_int64(ids, 0), row, &missing, &scans);
-        lost += !rc && missing;
+        rc = one_record(reading, one, sqlite3_column_int64(ids, 0), row, &ended, &scans);
+        too_long += !rc && ended == SQLITE_TOOBIG;
+        lost += !rc && ended != SQLITE_TOOBIG && ended != SQLITE_DONE;
     }
     sqlite3_finalize(one);
     sqlite3_finalize(ids);
     if (!rc && !scans && one && ids)
         rc = end_of(reading, status, rc, &damaged);
     if (!rc)
-        rc = lose(reading, "record of which a part is damaged or missing", lost);
+        rc = lost ? lose(reading, "record of which a part is damaged or missing", lost) : 0;
+    if (!rc && too_long)
+        rc = imp_loss(reading->rocm.rows.run, "record with a text beyond 256 KiB: not read",
+                      too_long);
     if (!rc && damaged)
         rc = lose(reading, "table is damaged: the rest of it was not read", 1);
     return rc;
 }
 
-/* Calls `row` for each record of a query, whose last column is its id in `table`. */
+/* Calls `row` for each record of a query, whose last column is its id in `table`: in the order of
+ * these, so that those behind a record that cannot be read are known. */
 static int each_record(struct reading *reading, const char *sql, const char *table,
                        row_function row)
 {
-    sqlite3_stmt *st = query(reading, sql);
+    char text[1600];
     int64_t last = INT64_MIN;
     int status = SQLITE_DONE, rc = 0;
     bool damaged;
+    snprintf(text, sizeof text, "%s ORDER BY R.rowid", sql);
+    sqlite3_stmt *st = query(reading, text);
     while (st && !rc && (status = sqlite3_step(st)) == SQLITE_ROW) {
         last = sqlite3_column_int64(st, sqlite3_column_count(st) - 1);
         rc = row(reading, st);
@@ -314,9 +323,10 @@ static int read_process(struct imp_run *run, struct imp_database *database, cons
                   "SELECT id, type, type_index, product_name, name FROM \"rocpd_info_agent$\"",
                   agent);
     if (!rc)
-        rc = each(&reading,
-                  "SELECT id, display_name, kernel_name FROM \"rocpd_info_kernel_symbol$\"",
-                  kernel_name);
+        rc = each_record(&reading,
+                         "SELECT R.id, R.display_name, R.kernel_name, R.rowid FROM "
+                         "\"rocpd_info_kernel_symbol$\" R",
+                         "rocpd_info_kernel_symbol$", kernel_name);
     for (size_t i = 0; i < sizeof records / sizeof *records && !rc; i++)
         rc = each_record(&reading, reading.tracks ? records[i].new : records[i].old,
                          records[i].table, records[i].row);

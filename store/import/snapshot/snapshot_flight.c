@@ -5,6 +5,7 @@
  * how far it came. One that was never completed has no end: that is what a hang looks like.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,32 @@ static int64_t start_of(const struct pickle_box *dict)
     return started != STORE_ABSENT ? started : time_of(dict, "time_created");
 }
 
+/* When and how long a collective was. Without timing (TORCH_NCCL_ENABLE_TIMING) both ends are when
+ * the watchdog saw them, which looks every 100 ms; `duration_ms` is what the device measured, and
+ * the collective began no later than so long before its end was seen. */
+static void place(const struct pickle_box *dict, struct imp_slice *slice)
+{
+    const struct pickle_value *measured = pickle_get(dict, "duration_ms");
+    int64_t created = time_of(dict, "time_created"),
+            end = time_of(dict, "time_discovered_completed");
+    double ms = -1;
+    slice->start = start_of(dict);
+    slice->dur = 0;
+    if (measured && measured->type == PICKLE_FLOAT)
+        ms = measured->real;
+    else if (measured && measured->type == PICKLE_INT)
+        ms = (double)measured->number;
+    if (slice->start == STORE_ABSENT)
+        return;
+    if (end > slice->start)
+        slice->dur = end - slice->start;
+    if (!(ms >= 0) || ms * 1e6 > (double)IMP_TIME_MAX)
+        return;
+    slice->dur = llround(ms * 1e6);
+    if (end > slice->dur && end - slice->dur < slice->start)
+        slice->start = end - slice->dur > created ? end - slice->dur : created;
+}
+
 /* Fills the payload: what the entry says that has no column. */
 static void payload_of(const struct pickle_box *dict, const char *state, int64_t stack,
                        char *payload, size_t size)
@@ -169,14 +196,10 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     const struct pickle_text *name = pickle_text(dict, "profiling_name");
     const char *state = state_of(dict, name);
     bool p2p = pickle_int(dict, "is_p2p") == 1;
-    int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
-            end = time_of(dict, "time_discovered_completed");
+    int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id");
     struct snapshot_stack stack;
     struct store_detail detail = STORE_DETAIL_NONE;
-    struct imp_slice slice = {.start = start_of(dict),
-                              .dur = STORE_ABSENT,
-                              .category = "flight recorder",
-                              .detail = &detail};
+    struct imp_slice slice = {.category = "flight recorder", .detail = &detail};
     char payload[240], track[80];
     snapshot->entries++;
     snapshot->rows.run->events++;
@@ -184,10 +207,9 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
         number = pickle_int(dict, "seq_id");
     bool completed = !strcmp(state, "completed") || !strcmp(state, "retired");
     snapshot->unfinished += !completed;
-    if (completed && slice.start != STORE_ABSENT && end > slice.start)
-        slice.dur = end - slice.start;
-    else if (completed)
-        slice.dur = 0;
+    place(dict, &slice);
+    if (!completed)
+        slice.dur = STORE_ABSENT;
     slice.correlation = number;
     int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &stack);
     detail.schema = "torch.flight";

@@ -109,6 +109,19 @@ static struct pickle_value read_box(struct building *building, int depth)
     return value;
 }
 
+static struct pickle_value read_number(struct ij *json)
+{
+    struct pickle_value value = {.type = PICKLE_OTHER};
+    struct ij text = *json;
+    if (ij_int(json, &value.number))
+        value.type = PICKLE_INT;
+    size_t bytes = (size_t)(json->at - text.at);
+    if ((memchr(text.at, '.', bytes) || memchr(text.at, 'e', bytes)) &&
+        ij_number(&text, &value.real))
+        value.type = PICKLE_FLOAT;
+    return value;
+}
+
 static struct pickle_value read_value(struct building *building, int depth)
 {
     struct ij *json = building->json;
@@ -118,10 +131,8 @@ static struct pickle_value read_value(struct building *building, int depth)
         return text_value(building, ij_text_of(json));
     if ((first == '{' || first == '[') && depth < DEPTH_MOST && building->values < ENTRY_VALUES)
         return read_box(building, depth);
-    if (first == '-' || (first >= '0' && first <= '9')) {
-        value.type = ij_int(json, &value.number) ? PICKLE_INT : PICKLE_OTHER;
-        return value;
-    }
+    if (first == '-' || (first >= '0' && first <= '9'))
+        return read_number(json);
     if (first == 't' || first == 'f') {
         value.type = PICKLE_BOOL;
         value.number = first == 't';

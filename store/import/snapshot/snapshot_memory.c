@@ -257,8 +257,12 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
                                    .active = state && !strncmp(state->text, "active", 6)};
     struct pickle_box *frames = pickle_list(dict, "frames"),
                       *history = pickle_list(dict, "history");
-    if (!frames && history && history->count && history->value[0].type == PICKLE_DICT)
+    /* PyTorch 2.0: what the block holds is the first entry of what it held. */
+    if (!frames && history && history->count && history->value[0].type == PICKLE_DICT) {
         frames = pickle_list(history->value[0].box, "frames");
+        if (block.requested < 0)
+            block.requested = pickle_int(history->value[0].box, "real_size");
+    }
     int rc = snapshot_stack(snapshot, frames, &block.stack);
     if (!rc)
         rc = imp_list_room((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,

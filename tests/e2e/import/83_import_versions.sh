@@ -58,6 +58,19 @@ END
 import counters.json counters.tacho
 is "kernels with counters" "$(rows_of counters.tacho "$slices ORDER BY start" | cut -d, -f1,2,6,7 | tr '\n' ' ')" \
     'gemm(float*),kernel,400,3 gemm(float*),kernel,400,4 gemm(float*),kernel,400,5 '
+import unnumbered.json unnumbered.tacho
+is "GPUs without a number" "$(rows_of unnumbered.tacho "$slices" | cut -d, -f3 | sort | uniq -c | tr -s ' ')" ' 3 gpu:1'
+import rocprof.json rocprof.tacho
+rows_of rocprof.tacho "${slices/start, dur/start - (SELECT min(start) FROM slice), dur} ORDER BY start" > rows
+diff - rows << 'END' || fail "rows of the older rocprof"
+step 5,annotation,"",4243,0,8100,""
+hipLaunchKernel,runtime,"",4243,100,500,""
+hsa_queue_create,driver,"",4243,700,100,""
+gemm(float*),kernel,gpu:1,2,1101,1099,""
+CopyHostToDevice,memcpy,gpu:1,2,2700,400,""
+<barrier packet>,sync,gpu:1,2,3100,100,""
+END
+is "its processes" "$(rows_of rocprof.tacho "SELECT pid FROM process")" 4242
 for trace in rocm packed; do
     import $trace.pftrace $trace.tacho
     rows_of $trace.tacho "$slices ORDER BY start" > $trace.rows
@@ -87,6 +100,9 @@ is "a profile of counts" "$(rows_of parca.tacho "SELECT count(*) FROM sample") $
 import micro.pb micro.tacho
 is "a profile in us" "$(rows_of micro.tacho "SELECT count(*) FROM sample") $(rows_of micro.tacho "SELECT value FROM run
     WHERE key = 'stacks.period_ns'")" '4 10000000'
+import dashed.pb dashed.tacho
+is "a profile of Datadog" "$(rows_of dashed.tacho "SELECT count(*) FROM sample") $(rows_of dashed.tacho "SELECT value FROM run
+    WHERE key = 'stacks.period_ns'")" '4 10000000'
 refused() { # STATUS FILE WORDS
     "$TACHO" report "made/$2" > out 2> err
     [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
@@ -94,6 +110,11 @@ refused() { # STATUS FILE WORDS
 }
 refused 4 locks.pb "a pprof profile of 'contentions'"
 refused 4 ascend.db "a database of Ascend's profilers"
+refused 4 graph101.json 'an execution trace of PyTorch'
+refused 4 host.memory_profile.json 'a table that TensorBoard made'
+refused 4 host.overview_page.pb 'a table that TensorBoard made'
+refused 4 trainer_state.json 'the state of a Hugging Face Trainer'
+refused 4 run-1.wandb 'a run of Weights & Biases'
 refused 4 inspector.prom 'a file of Prometheus metrics of the NCCL Inspector'
 
 # memory snapshots with expandable segments, or with private pools of CUDA graphs, or both: the replay is exact, a segment is one whatever
@@ -108,6 +129,11 @@ END
     )" "True $(cat made/$snapshot.bytes)"
 done
 
+import snapshot20.pickle snapshot20.tacho
+is "blocks of PyTorch 2.0" "$(rows_of snapshot20.tacho "SELECT d.bytes, json_extract(d.payload, '\$.block'), dur FROM slice s JOIN detail d
+    ON d.id = s.detail WHERE d.schema = 'torch.block' ORDER BY 1" | tr '\n' ' ')" '1500000,,2000 2000000,2097152, '
+is "its memory" "$(rows_of snapshot20.tacho "SELECT max(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'memory.allocated'")" \
+    3500000
 import grown.pickle grown.tacho
 is "annotations" "$(rows_of grown.tacho "SELECT n.text, s.start - (SELECT min(start) FROM slice WHERE track = s.track), coalesce(dur, 'open')
     FROM slice s JOIN string n ON n.id = s.name JOIN track t ON t.id = s.track WHERE t.name = 'annotations' ORDER BY start" | tr '\n' ' ')" \
@@ -119,6 +145,9 @@ tr '\n' ' ' < out | grep -qF 'for rank 2, which has completed fewest' || fail "t
 import hang hang.tacho
 is "ranks and bytes of collectives" "$(rows_of hang.tacho "SELECT DISTINCT d.ranks, d.bytes, d.collective FROM slice s
     JOIN detail d ON d.id = s.detail")" 4,8192,all_reduce
+import timed timed.tacho
+is "times of the device" "$(rows_of timed.tacho "SELECT dur, count(*), min(start % 1000000) FROM slice GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
+    '250000,22,250000 499900,2,100 '
 # dumps of PyTorch 2.2 have a list of entries, and times in us
 "$TACHO" report made/old > out 2> err || fail "a hang of PyTorch 2.2: $(cat err)"
 tr '\n' ' ' < out | grep -qF 'for rank 2, which has completed fewest' || fail "the hang of PyTorch 2.2: $(cat out)"
@@ -140,6 +169,17 @@ refused 3 empty_dump 'without a collective'
 # Chakra without the version of its schema, and as JSON; ranks by folders
 import plain.et plain.tacho
 is "a graph without a version" "$(rows_of plain.tacho "$slices ORDER BY start" | cut -d, -f1,5,6 | tr '\n' ' ')" 'a,0,100000 b,100000,50000 '
+import storage.et storage.tacho
+is "nodes of storage" "$(rows_of storage.tacho "SELECT n.text, t.kind, start, dur FROM slice s JOIN track t ON t.id = s.track
+    JOIN string n ON n.id = s.name ORDER BY start" | tr '\n' ' ')" \
+    'read shard,thread,0,50000 gemm,stream,60000,100000 save,thread,200000,30000 '
+import linked101.json linked101.tacho
+is "a linked graph of the first schema" "$(rows_of linked101.tacho "SELECT n.text, t.kind, start, dur FROM slice s JOIN track t ON t.id = s.track
+    JOIN string n ON n.id = s.name ORDER BY start" | tr '\n' ' ')" 'aten::mm,thread,100500,20000 gemm,stream,130000,40000 '
+import sized.json sized.tacho
+is "figures of nodes" "$(rows_of sized.tacho "SELECT n.text, coalesce(d.flops, 0), coalesce(d.collective, ''), coalesce(d.bytes, 0) FROM slice s
+    JOIN string n ON n.id = s.name JOIN detail d ON d.id = s.detail ORDER BY start" | tr -d '"' | tr '\n' ' ')" \
+    'layer,2000,,0 gradients,0,all_gather,4096 '
 for form in messages list; do
     import $form.json $form.tacho
     is "messages as JSON ($form)" "$(rows_of $form.tacho "SELECT n.text, t.kind, start, dur, coalesce(d.collective, ''), coalesce(d.bytes, 0)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that say once what is long, and name it again and again; and files that were cut off.
 usage: hostile.py make FOLDER"""
-import os, pickle, sqlite3, sys, zlib
+import os, pickle, shutil, sqlite3, sys, zlib
 
 from formats import Plane, field
 from profiles import packet
@@ -229,6 +229,23 @@ def cut_rocpd(folder):
     put(folder, "pages", f"{pages} {pages - pages // 2}")
 
 
+def long_rocpd(folder):
+    """The whole database with a kernel and a call of very long names in the middle, and an index that SQLite would read in place of the
+    table of calls, in the order of their ends backwards."""
+    path, suffix, name = os.path.join(folder, "long.db"), "_00000000_1111", "x" * (300 << 10)
+    shutil.copy(os.path.join(folder, "whole.db"), path)
+    db = sqlite3.connect(path)
+    db.executescript(f"""
+        ALTER TABLE "rocpd_region{suffix}" ADD COLUMN line_info VARCHAR(1000);
+        CREATE INDEX backwards ON "rocpd_region{suffix}"("end" DESC, start, tid, name_id, event_id);""")
+    db.execute(f'INSERT INTO "rocpd_string{suffix}" VALUES (3, ?)', (name,))
+    db.execute(f'INSERT INTO "rocpd_info_kernel_symbol{suffix}" VALUES (2, ?, NULL)', (name,))
+    db.execute(f'INSERT INTO "rocpd_info_kernel_symbol{suffix}" VALUES (3, \'softmax\', NULL)')
+    db.execute(f'UPDATE "rocpd_region{suffix}" SET name_id = 3 WHERE id = 5000')
+    db.execute(f'UPDATE "rocpd_kernel_dispatch{suffix}" SET kernel_id = 1 + id % 3')
+    db.commit()
+
+
 def cut_nsight(folder):
     """An export of Nsight Systems without the last pages of its names of threads, which are the end of the file."""
     path = os.path.join(folder, "threads.sqlite")
@@ -255,6 +272,7 @@ def make(folder):
     put(folder, "far.pickle", far())
     cut_xplanes(os.path.join(folder, "cut"))
     cut_rocpd(os.path.join(folder, "cut"))
+    long_rocpd(os.path.join(folder, "cut"))
     cut_nsight(os.path.join(folder, "cut"))
 
 

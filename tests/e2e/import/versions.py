@@ -106,6 +106,36 @@ def counters():
             "callback_records": {"counter_collection": counted}, "buffer_records": {"kernel_dispatch": [], "memory_copy": []}}]}
 
 
+def rocprof():
+    """The older rocprof: layers are processes, times of events are whole us, the exact ones and the threads are in the arguments."""
+    events = [{}] + [{"args": {"name": name}, "ph": "M", "pid": pid, "name": "process_name", "sort_index": n} for n, (pid, name) in enumerate(
+        ((0, "Markers and Ranges"), (2, "CPU HIP API"), (3, "CPU HSA API"), (1, "COPY"), (7, "GPU1"), (519, "GPU Barriers1")))]
+
+    def put(layer, lane, name, start, end, **args):
+        args = {"BeginNs": str(10**15 + start), "EndNs": str(10**15 + end), "Name": name, "DurationNs": str(end - start), **args}
+        events.append({"ph": "X", "name": name, "pid": str(layer), "tid": str(lane), "ts": str(start // 1000), "dur": str((end - start) // 1000 or 1),
+                       "args": args})
+
+    who = {"pid": "4242", "tid": "4243"}
+    put(0, 0, "step 5", 900, 9000, **who)
+    put(2, 4243, "hipLaunchKernel", 1000, 1500, args="( stream(0) )", **who)
+    put(3, 4243, "hsa_queue_create", 1600, 1700, args="()", **who)
+    put(7, 2, "gemm(float*)", 2001, 3100, **{"dev-id": "1", "queue-id": "2", "pid": "4242", "tid": "2"})
+    put(1, 2, "CopyHostToDevice", 3600, 4000, **{"dev-id": "1", "queue-id": "2", "pid": "4242", "tid": "2"})
+    put(519, 2, "<barrier packet>", 4000, 4100, **{"dev-id": "1", "queue-id": "2", "pid": "4242", "tid": "2"})
+    events += [{"ts": 1, "ph": "s", "cat": "DataFlow", "id": 1, "pid": 2, "tid": 4243, "name": "dep"},
+               {"ts": 2, "ph": "t", "cat": "DataFlow", "id": 1, "pid": 7, "tid": 2, "name": "dep"}]
+    return {"traceEvents": events, "otherData": {"Name": "gfx90a"}}
+
+
+def unnumbered():
+    """Agents of an older version have no number among those of their type."""
+    capture = counters()
+    capture["rocprofiler-sdk-tool"][0]["agents"] = [{"id": {"handle": handle}, "type": kind, "node_id": node}
+                                                    for node, (handle, kind) in enumerate(((5, 1), (7, 2), (9, 2)))]
+    return capture
+
+
 def annotations(**args):
     return b"".join(field(4, field(10, key) + field(6 if isinstance(value, str) else 3, value)) for key, value in args.items())
 
@@ -368,6 +398,20 @@ class Pools:
                 "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": False}}
 
 
+def old_snapshot():
+    """PyTorch 2.0: a block has neither an address nor what was requested of it, its history has; events have no times."""
+    frames = [{"name": "step", "filename": "/srv/me/train.py", "line": 40}]
+    held = {"size": 2 << 20, "state": "active_allocated", "history": [{"addr": 0x7f0000000000, "real_size": 2_000_000, "frames": frames}]}
+    trace = [{"action": "segment_alloc", "addr": 0x7f0000000000, "size": 20 << 20, "stream": 0, "frames": frames},
+             {"action": "alloc", "addr": 0x7f0000000000, "size": 2_000_000, "stream": 0, "frames": frames},
+             {"action": "alloc", "addr": 0x7f0000200000, "size": 1_500_000, "stream": 0, "frames": frames},
+             {"action": "free_requested", "addr": 0x7f0000200000, "size": 1_500_000, "stream": 0, "frames": frames},
+             {"action": "free_completed", "addr": 0x7f0000200000, "size": 1_500_000, "stream": 0, "frames": frames}]
+    return {"segments": [{"device": 0, "address": 0x7f0000000000, "total_size": 20 << 20, "allocated_size": 2 << 20, "active_size": 2 << 20,
+                          "stream": 0, "segment_type": "large", "blocks": [held, {"size": 18 << 20, "state": "inactive"}]}],
+            "device_traces": [trace]}
+
+
 def graphs():
     """Requests of a program and, between them, of two captures of CUDA graphs, each with a pool of its own."""
     own, r, held = Pools(), random.Random(5), []
@@ -391,6 +435,25 @@ def chakra_without_version():
 
     return message(b"") + message(field(2, "a") + field(3, 4) + field(7, 100)) + message(field(1, 1) + field(2, "b") + field(3, 4) +
                                                                                    field(5, 0) + field(7, 50))
+
+
+def chakra_storage():
+    """Types of nodes of the newest schema, which run on the host; a start of 0 is not written."""
+    def message(body):
+        return varint(len(body)) + body
+
+    return message(field(1, "0.0.5")) + b"".join(message(body) for body in (
+        field(2, "read shard") + field(3, 8) + field(7, 50),
+        field(1, 1) + field(2, "gemm") + field(3, 4) + field(5, 0) + field(6, 60) + field(7, 100),
+        field(1, 2) + field(2, "save") + field(3, 10) + field(5, 1) + field(6, 200) + field(7, 30)))
+
+
+def chakra_sized():
+    """A graph for simulators, whose nodes have their figures as keys of their own."""
+    return {"workload_graph": [
+        {"Id": 1, "Name": "layer", "NodeType": 4, "is_cpu_op": False, "runtime": 100, "num_ops": 2000, "tensor_size": 512, "data_deps": []},
+        {"Id": 2, "Name": "gradients", "NodeType": 7, "is_cpu_op": False, "runtime": 50, "comm_type": 2, "tensor_size": 77, "comm_size": 4096,
+         "data_deps": [1]}]}
 
 
 def jsonized(between, around=("", "")):
@@ -417,6 +480,14 @@ def old_flight(rank, last):
     return entries
 
 
+def timed_flight(rank):
+    """With TORCH_NCCL_ENABLE_TIMING the device measures what the watchdog sees too late, both ends at once. One has no time of its own."""
+    dump = flight(rank, 11)
+    for one in dump["entries"][:-1]:
+        one.update(time_discovered_started_ns=one["time_discovered_completed_ns"], duration_ms=0.25)
+    return dump
+
+
 def make(folder):
     def put(name, data):
         path = os.path.join(folder, name)
@@ -432,6 +503,8 @@ def make(folder):
     ascend_folders(put)
     rpd(f"{folder}/trace.rpd")
     put("counters.json", counters())
+    put("unnumbered.json", unnumbered())
+    put("rocprof.json", rocprof())
     put("rocm.pftrace", pftrace())
     put("synthetic.pftrace", synthetic())
     put("counted.pftrace", counted())
@@ -439,6 +512,8 @@ def make(folder):
     put("parca.pb", profile([("samples", "count")], [((2, 1), (30,)), ((1,), (10,))], 20_000_000, ("cpu", "nanoseconds")))
     put("micro.pb", profile([("sample", "count"), ("wall", "microseconds")], [((2, 1), (3, 30_000)), ((1,), (1, 10_000))], 10_000,
                             ("wall", "microseconds")))
+    put("dashed.pb", profile([("cpu-samples", "count"), ("cpu-time", "nanoseconds"), ("lock-acquire", "count")],
+                             [((2, 1), (3, 30_000_000, 1)), ((1,), (1, 10_000_000, 0))], 0, ("", "")))
     put("locks.pb", profile([("contentions", "count")], [((1,), (5,))], 1, ("contentions", "count")))
     for rank in range(4):
         dump = flight(rank, 7 if rank == 2 else 8)
@@ -454,13 +529,25 @@ def make(folder):
                 one.update(profiling_name="gloo:all_reduce", state="scheduled", retired=True, time_discovered_started_ns=0,
                            time_discovered_completed_ns=0)
             put(f"{name}/nccl_trace_rank_{rank}", dump)
+    for rank, write in enumerate((json.dumps, pickle.dumps)):
+        put(f"timed/nccl_trace_rank_{rank}", write(timed_flight(rank)))
     for name, (data, peak, now) in (("grown", expandable(False)), ("trimmed", expandable(True)), ("graphs", graphs()),
                                     ("grown_graphs", expandable(False, graphs=True))):
         put(f"{name}.pickle", pickle.dumps(data))
         put(f"{name}.bytes", f"{len(data['segments'])} {peak} {now}")
+    put("snapshot20.pickle", pickle.dumps(old_snapshot()))
     put("hang_cut", json.dumps(flight(0, 8))[:1500])
     put("empty_dump", {"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": []})
     put("plain.et", chakra_without_version())
+    old = {"schema": "1.0.1", "pid": 7, "nodes": [
+        {"id": 1, "name": "[pytorch|profiler|execution_graph|process]", "parent": 1, "fw_parent": 0},
+        {"id": 2, "name": "aten::mm", "parent": 1, "fw_parent": 0}, {"id": 3, "name": "gemm", "parent": 2, "fw_parent": 0}]}
+    put("graph101.json", old)
+    for node, more in zip(old["nodes"], ({}, {"ts": 100.5, "inclusive_dur": 20}, {"ts": 130, "inclusive_dur": 40, "stream": 7})):
+        node.update(more)
+    put("linked101.json", old)
+    put("storage.et", chakra_storage())
+    put("sized.json", chakra_sized())
     put("messages.json", jsonized(""))
     put("list.json", jsonized(",\n", ("[\n", "\n]\n")))
     one = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 5, "dur": 2}]}
@@ -468,6 +555,10 @@ def make(folder):
         put(f"ranks/rank{rank}/trace.json", one)
         put(f"lora/rank16/host-{'ab'[rank == 5]}.json", one)  # a rank of another kind, that of a matrix
     put("ascend.db", b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE STRING_IDS CREATE TABLE CANN_API" + bytes(3000))
+    put("host.memory_profile.json", {"memoryProfilePerAllocator": {}, "numHosts": 1, "memoryIds": []})
+    put("host.overview_page.pb", field(1, "/host:CPU") * 20)
+    put("trainer_state.json", {"best_metric": None, "global_step": 500, "log_history": [{"epoch": 0.1, "loss": 2.5, "step": 10}]})
+    put("run-1.wandb", b":W&B\xe1\x00\x00" + bytes(100))
     put("inspector.prom", 'nccl_bus_bandwidth_gbs{version="v5.1",gpu="GPU0",collective="ReduceScatter"} 44.1\n' * 3)
 
 
