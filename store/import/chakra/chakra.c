@@ -122,6 +122,10 @@ static int write_losses(struct imp_rows *rows, const struct chakra *chakra)
         {"node without a duration", chakra->untimed},
         {"node without a start, beside others that have one", chakra->late},
         {"node in a dependency cycle, or after one", chakra->circular},
+        {"node in a cycle of control dependencies, or after one (kept: data dependencies alone "
+         "order "
+         "the nodes)",
+         chakra->circular_control},
         {"dependency on a node that is not in the file (kept: the node begins without it)",
          chakra->missing},
         {"file ends in the middle", chakra->damaged}};
@@ -184,17 +188,25 @@ static int write_rows(struct imp_run *run, struct chakra *chakra)
     return imp_rows_end(&rows, rc);
 }
 
-/* Messages do not say a start of 0: where starts are no times of day, a node without one has that.
- */
-static void begin_at_zero(struct chakra *chakra)
+/* Messages do not say numbers that are 0. Where others have a duration, a node without one has
+ * that; and where starts are no times of day, one without a start has that. */
+static void fill_zeros(struct chakra *chakra)
 {
     int64_t first = INT64_MAX;
-    for (size_t i = 0; i < chakra->count; i++)
-        if (chakra->node[i].start != STORE_ABSENT && chakra->node[i].start < first)
-            first = chakra->node[i].start;
-    for (size_t i = 0; i < chakra->count && first < RELATIVE_MOST; i++)
-        if (chakra->node[i].start == STORE_ABSENT)
-            chakra->node[i].start = 0;
+    bool lasts = false;
+    for (size_t i = 0; i < chakra->count; i++) {
+        const struct chakra_node *node = &chakra->node[i];
+        if (node->start != STORE_ABSENT && node->start < first)
+            first = node->start;
+        lasts |= node->dur != STORE_ABSENT;
+    }
+    for (size_t i = 0; i < chakra->count; i++) {
+        struct chakra_node *node = &chakra->node[i];
+        if (lasts && node->dur == STORE_ABSENT)
+            node->dur = 0;
+        if (first < RELATIVE_MOST && node->start == STORE_ABSENT)
+            node->start = 0;
+    }
 }
 
 /* ---- the importer -------------------------------------------------------------------------------- */
@@ -207,7 +219,7 @@ static int read_graph(struct chakra *chakra, const struct imp_whole *whole)
     for (size_t i = 0; i < chakra->count; i++)
         chakra->timed += chakra->node[i].start != STORE_ABSENT;
     if (!rc && (!json || chakra->messages))
-        begin_at_zero(chakra);
+        fill_zeros(chakra);
     return rc ? rc : chakra_place(chakra);
 }
 

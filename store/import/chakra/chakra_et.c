@@ -44,23 +44,38 @@ static bool next_message(struct pb *file, struct pb_span *message)
     return true;
 }
 
-/* Is it a GlobalMetadata: a version of digits and points, and attributes? */
+/* Is it a text of letters, digits and signs that names and versions have? */
+static bool is_word(struct pb_span text)
+{
+    for (size_t i = 0; i < text.bytes; i++)
+        if (!isalnum(text.data[i]) && !strchr(".-_ ", text.data[i]))
+            return false;
+    return text.bytes > 0 && text.bytes < 64;
+}
+
+/* Is it a GlobalMetadata: a version, attributes that have a name, or both? The converter of
+ * PyTorch's traces writes attributes alone. */
 static bool is_metadata(struct pb_span message)
 {
     struct pb pb = pb_of(message);
-    struct pb_field field;
-    bool version = false;
+    struct pb_field field, name;
+    bool any = false;
     while (pb_next(&pb, &field)) {
+        struct pb_span word = field.span;
         if (field.wire != PB_BYTES || field.number > METADATA_ATTRIBUTE || !field.number)
             return false;
-        if (field.number != METADATA_VERSION)
-            continue;
-        for (size_t i = 0; i < field.span.bytes; i++)
-            if (!isalnum(field.span.data[i]) && !strchr(".-_", field.span.data[i]))
+        struct pb attribute = pb_of(field.span);
+        if (field.number == METADATA_ATTRIBUTE) {
+            if (!pb_next(&attribute, &name) || name.number != ATTRIBUTE_NAME ||
+                name.wire != PB_BYTES)
                 return false;
-        version = field.span.bytes > 0 && field.span.bytes < 32;
+            word = name.span;
+        }
+        if (!is_word(word))
+            return false;
+        any = true;
     }
-    return version && !pb.bad;
+    return any && !pb.bad;
 }
 
 static bool is_node(struct pb_span message)

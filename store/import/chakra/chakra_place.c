@@ -12,7 +12,8 @@
 /* Nodes that wait for others, and the heap of those that do not. */
 struct placing {
     struct chakra *chakra;
-    size_t *user; /* nodes that need node i: user[first_user[i]] up to the next one's */
+    bool data_only; /* dependencies by control do not count */
+    size_t *user;   /* nodes that need node i: user[first_user[i]] up to the next one's */
     size_t *first_user;
     size_t *waits; /* needs of node i that have not ended */
     int64_t *ready, *path;
@@ -63,11 +64,10 @@ static int make_room(struct placing *placing)
     return room ? 0 : TACHO_ENOMEM;
 }
 
-/* Turns ids into places, and the needs of each node into the users of each node. A node that names
- * itself, or one that is not there, needs nothing of it. */
-static int link_nodes(struct placing *placing)
+/* Turns the ids of needs into places. A node that names itself, or one that is not there, needs
+ * nothing of it: -1. */
+static int resolve_needs(struct chakra *chakra)
 {
-    struct chakra *chakra = placing->chakra;
     struct imp_map place = {0};
     int rc = 0;
     for (size_t i = 0; i < chakra->count && !rc; i++)
@@ -77,19 +77,35 @@ static int link_nodes(struct placing *placing)
             const int64_t *found = imp_map_find(&place, chakra->need[need], 0);
             chakra->missing += !found;
             chakra->need[need] = found && *found != (int64_t)i ? *found : -1;
-            if (chakra->need[need] < 0)
-                continue;
-            placing->waits[i]++;
-            placing->first_user[chakra->need[need] + 2]++;
         }
     imp_map_free(&place);
+    return rc;
+}
+
+/* Does a node wait for one of its needs? */
+static bool counts(const struct placing *placing, size_t index, size_t need)
+{
+    const struct chakra_node *node = &placing->chakra->node[index];
+    bool by_data = need >= node->first_data_need && need < node->first_data_need + node->data_needs;
+    return placing->chakra->need[need] >= 0 && (by_data || !placing->data_only);
+}
+
+/* Turns the needs of each node into the users of each node. */
+static void link_nodes(struct placing *placing)
+{
+    const struct chakra *chakra = placing->chakra;
+    for (size_t i = 0; i < chakra->count; i++)
+        for (size_t need = chakra->node[i].first_need; need < need_end(chakra, i); need++)
+            if (counts(placing, i, need)) {
+                placing->waits[i]++;
+                placing->first_user[chakra->need[need] + 2]++;
+            }
     for (size_t i = 0; i < chakra->count; i++)
         placing->first_user[i + 1] += placing->first_user[i];
-    for (size_t i = 0; i < chakra->count && !rc; i++)
+    for (size_t i = 0; i < chakra->count; i++)
         for (size_t need = chakra->node[i].first_need; need < need_end(chakra, i); need++)
-            if (chakra->need[need] >= 0)
+            if (counts(placing, i, need))
                 placing->user[placing->first_user[chakra->need[need] + 1]++] = i;
-    return rc;
 }
 
 /* Places one node and makes those ready that waited for it alone. A node without a duration passes
@@ -129,17 +145,15 @@ static bool fits(const struct chakra *chakra)
     return true;
 }
 
-int chakra_place(struct chakra *chakra)
+/* Places all nodes by their dependencies; those in a circle, or behind one, stay without a start.
+ */
+static int place_all(struct chakra *chakra, bool data_only)
 {
-    struct placing placing = {.chakra = chakra};
+    struct placing placing = {.chakra = chakra, .data_only = data_only};
     size_t placed = 0;
-    chakra->path_ns = STORE_ABSENT;
-    if (chakra->timed || !chakra->count || !fits(chakra))
-        return 0;
-    chakra->path_ns = 0;
     int rc = make_room(&placing);
     if (!rc)
-        rc = link_nodes(&placing);
+        link_nodes(&placing);
     for (size_t i = 0; i < chakra->count && !rc; i++)
         if (!placing.waits[i])
             heap_push(&placing, i);
@@ -155,4 +169,24 @@ int chakra_place(struct chakra *chakra)
     free(placing.path);
     free(placing.heap);
     return rc;
+}
+
+int chakra_place(struct chakra *chakra)
+{
+    chakra->path_ns = STORE_ABSENT;
+    if (chakra->timed || !chakra->count || !fits(chakra))
+        return 0;
+    chakra->path_ns = 0;
+    int rc = resolve_needs(chakra);
+    if (!rc)
+        rc = place_all(chakra, false);
+    if (rc || !chakra->circular)
+        return rc;
+    /* Dependencies by control say who called whom, too, and a graph of PyTorch has circles of them;
+     * Chakra's own feeder goes by data alone. */
+    chakra->circular_control = chakra->circular;
+    chakra->path_ns = 0;
+    for (size_t i = 0; i < chakra->count; i++)
+        chakra->node[i].start = STORE_ABSENT;
+    return place_all(chakra, true);
 }

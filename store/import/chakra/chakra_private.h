@@ -55,12 +55,13 @@ struct chakra {
     size_t count, room;
     int64_t *need; /* ids of nodes that must end first */
     size_t need_count, need_room;
-    int64_t timed;    /* nodes with a start */
-    int64_t untimed;  /* without a duration */
-    int64_t late;     /* without a start, where others have one */
-    int64_t circular; /* in a circle, or behind one */
-    int64_t missing;  /* dependencies on nodes that are not in the file */
-    int64_t path_ns;  /* the longest chain of dependencies; STORE_ABSENT: starts are measured */
+    int64_t timed;            /* nodes with a start */
+    int64_t untimed;          /* without a duration */
+    int64_t late;             /* without a start, where others have one */
+    int64_t circular;         /* in a circle, or behind one */
+    int64_t circular_control; /* that were so before dependencies by control were left out */
+    int64_t missing;          /* dependencies on nodes that are not in the file */
+    int64_t path_ns; /* the longest chain of dependencies; STORE_ABSENT: starts are measured */
     bool damaged;
     bool messages; /* JSON made of an .et */
 };

@@ -173,6 +173,10 @@ import storage.et storage.tacho
 is "nodes of storage" "$(rows_of storage.tacho "SELECT n.text, t.kind, start, dur FROM slice s JOIN track t ON t.id = s.track
     JOIN string n ON n.id = s.name ORDER BY start" | tr '\n' ' ')" \
     'read shard,thread,0,50000 gemm,stream,60000,100000 save,thread,200000,30000 '
+import called.et called.tacho
+is "calls that form a circle" "$(rows_of called.tacho "SELECT n.text, start, dur FROM slice s JOIN string n ON n.id = s.name ORDER BY start" | tr '\n' ' ')" \
+    'convolution,0,100000 gemm,100000,300000 view,400000,0 '
+is "what is said of it" "$(rows_of called.tacho "SELECT count FROM loss WHERE reason LIKE '%control dependencies%(kept%'")" 3
 import linked101.json linked101.tacho
 is "a linked graph of the first schema" "$(rows_of linked101.tacho "SELECT n.text, t.kind, start, dur FROM slice s JOIN track t ON t.id = s.track
     JOIN string n ON n.id = s.name ORDER BY start" | tr '\n' ' ')" 'aten::mm,thread,100500,20000 gemm,stream,130000,40000 '

@@ -438,14 +438,26 @@ def chakra_without_version():
 
 
 def chakra_storage():
-    """Types of nodes of the newest schema, which run on the host; a start of 0 is not written."""
+    """Types of nodes of the newest schema, which run on the host; a start of 0 is not written, and metadata are attributes alone."""
     def message(body):
         return varint(len(body)) + body
 
-    return message(field(1, "0.0.5")) + b"".join(message(body) for body in (
+    attributes = b"".join(field(2, field(1, name) + field(number, value)) for name, number, value in (("schema", 29, "1.0.1"), ("pid", 13, 77)))
+    return message(attributes) + b"".join(message(body) for body in (
         field(2, "read shard") + field(3, 8) + field(7, 50),
         field(1, 1) + field(2, "gemm") + field(3, 4) + field(5, 0) + field(6, 60) + field(7, 100),
         field(1, 2) + field(2, "save") + field(3, 10) + field(5, 1) + field(6, 200) + field(7, 30)))
+
+
+def chakra_called():
+    """The converter of PyTorch's traces: dependencies by control say who called whom, too, and form a circle. One node takes no time."""
+    def message(body):
+        return varint(len(body)) + body
+
+    return message(field(2, field(1, "schema") + field(29, "1.0.1"))) + b"".join(message(body) for body in (
+        field(1, 5) + field(2, "convolution") + field(3, 4) + field(4, 6) + field(7, 100) + field(10, field(1, "is_cpu_op") + field(27, 1)),
+        field(1, 6) + field(2, "gemm") + field(3, 4) + field(4, 5) + field(5, 5) + field(7, 300),
+        field(1, 7) + field(2, "view") + field(3, 4) + field(4, 6) + field(5, 6)))
 
 
 def chakra_sized():
@@ -547,6 +559,7 @@ def make(folder):
         node.update(more)
     put("linked101.json", old)
     put("storage.et", chakra_storage())
+    put("called.et", chakra_called())
     put("sized.json", chakra_sized())
     put("messages.json", jsonized(""))
     put("list.json", jsonized(",\n", ("[\n", "\n]\n")))
