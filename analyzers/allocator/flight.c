@@ -13,8 +13,9 @@
 
 #include "analyzers/steps/context.h"
 
-#define GROUPS_MOST 256
-#define LIST_MOST   160
+#define GROUPS_MOST  256
+#define MEMBERS_MOST 4096 /* of one group, where the dump says which they are */
+#define LIST_MOST    160
 
 /* One entry of a rank. */
 struct entry {
@@ -27,6 +28,26 @@ struct entry {
 /* How far a rank came in a group. */
 struct progress {
     int64_t rank, issued, completed; /* highest numbers; -1: none */
+    bool no_dump;                    /* there is none of it */
+    bool waits;                      /* in another group, for a rank that holds that up */
+};
+
+/* How well it is known who holds up a group, the best last. */
+enum evidence {
+    EVIDENCE_NONE,
+    EVIDENCE_STOPS,  /* all issued the same, none completed it */
+    EVIDENCE_ISSUED, /* ... but some issued fewer after it */
+    EVIDENCE_COMPLETED,
+    EVIDENCE_NO_DUMP,
+    EVIDENCE_NOT_ISSUED,
+    EVIDENCE_MISMATCH
+};
+
+/* A group that was looked at, until the one to speak of is chosen. */
+struct looked {
+    struct progress *progress;
+    size_t ranks;
+    enum evidence evidence;
 };
 
 static int entry_order(const void *left, const void *right)
@@ -112,15 +133,26 @@ static const char *ranks_text(struct an_context *context, const struct progress 
 
 static bool is_behind(const struct progress *progress, int64_t number)
 {
-    return progress->completed == number;
+    return progress->issued >= 0 && progress->completed == number;
 }
 
 static bool has_not_issued(const struct progress *progress, int64_t number)
 {
-    return progress->issued < number;
+    return progress->issued < number && !progress->no_dump;
 }
 
-/* The ranks of a group below the highest one that have no dump. */
+static bool holds_up(const struct progress *progress, int64_t number)
+{
+    return has_not_issued(progress, number) && !progress->waits;
+}
+
+static bool has_no_dump(const struct progress *progress, int64_t number)
+{
+    (void)number;
+    return progress->no_dump;
+}
+
+/* The ranks of a group below the highest one that have no dump, where its members are not known. */
 static const char *missing_text(struct an_context *context, const struct progress *progress,
                                 size_t ranks, int64_t size)
 {
@@ -143,6 +175,11 @@ static int progress_order(const void *left, const void *right)
     return AN_COMPARE(first->rank, second->rank);
 }
 
+static int rank_order(const void *left, const void *right)
+{
+    return AN_COMPARE(*(const int64_t *)left, *(const int64_t *)right);
+}
+
 /* How far each rank came in the entries of one group. */
 static size_t find_progress(const struct entry *entry, size_t count, struct progress *progress)
 {
@@ -152,7 +189,8 @@ static size_t find_progress(const struct entry *entry, size_t count, struct prog
         while (at < ranks && progress[at].rank != entry[i].rank)
             at++;
         if (at == ranks)
-            progress[ranks++] = (struct progress){entry[i].rank, -1, -1};
+            progress[ranks++] =
+                (struct progress){.rank = entry[i].rank, .issued = -1, .completed = -1};
         if (entry[i].number > progress[at].issued)
             progress[at].issued = entry[i].number;
         if (entry[i].completed && entry[i].number > progress[at].completed)
@@ -216,108 +254,278 @@ static const char *called_at(const struct an_trace *trace, const struct an_detai
     return "";
 }
 
-/* Fills a row from the entries of one group. */
-static int look_at_group(struct an_context *context, struct entry *entry, size_t count,
-                         struct an_flight_group *out)
+static bool has_dump(const struct an_trace *trace, int64_t rank)
+{
+    for (size_t i = 0; i < trace->process_count; i++)
+        if (trace->process[i].rank == rank)
+            return true;
+    return false;
+}
+
+/* Appends the members of a group that have no entry in it, where the dump says who they are:
+ * "members":"0-3,8". Returns how many ranks there are then. */
+static size_t add_members(const struct an_trace *trace, const char *payload,
+                          struct progress *progress, size_t ranks)
+{
+    const char *text = strstr(payload, "\"members\":\"");
+    size_t known = ranks;
+    char *end = NULL;
+    for (text = text ? text + 11 : ""; *text >= '0' && *text <= '9'; text = end + (*end == ',')) {
+        int64_t first = strtoll(text, &end, 10), last = first;
+        if (*end == '-')
+            last = strtoll(end + 1, &end, 10);
+        for (int64_t rank = first; rank <= last && ranks < known + MEMBERS_MOST; rank++) {
+            struct progress member = {.rank = rank, .issued = -1, .completed = -1};
+            if (bsearch(&member, progress, known, sizeof member, progress_order))
+                continue;
+            member.no_dump = !has_dump(trace, rank);
+            progress[ranks++] = member;
+        }
+    }
+    qsort(progress, ranks, sizeof *progress, progress_order);
+    return ranks;
+}
+
+/* The lowest and highest numbers that ranks completed, and the highest that one issued. */
+static int64_t find_ends(const struct looked *looked, struct an_flight_group *out, bool *even)
+{
+    int64_t issued = -1;
+    *even = true;
+    out->completed_low = INT64_MAX;
+    out->completed_high = -1;
+    for (size_t i = 0; i < looked->ranks; i++) {
+        const struct progress *progress = &looked->progress[i];
+        if (progress->issued < 0)
+            continue;
+        if (progress->completed < out->completed_low)
+            out->completed_low = progress->completed;
+        if (progress->completed > out->completed_high)
+            out->completed_high = progress->completed;
+        *even &= issued < 0 || issued == progress->issued;
+        issued = progress->issued > issued ? progress->issued : issued;
+    }
+    return issued;
+}
+
+/* The first collective that not all ranks completed: what it is, and who did not issue it. */
+static void find_stuck(struct an_context *context, const struct entry *entry, size_t count,
+                       struct looked *looked, struct an_flight_group *out)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[entry[0].slice]);
-    struct progress *progress = calloc(count, sizeof *progress);
-    int64_t behind;
-    if (!progress)
-        return TACHO_ENOMEM;
-    size_t ranks = find_progress(entry, count, progress);
-    complete_retired(entry, count, progress, ranks);
-    *out = (struct an_flight_group){.stuck = STORE_ABSENT,
-                                    .stuck_name = "",
-                                    .stuck_at = "",
-                                    .seen = (int64_t)ranks,
-                                    .ranks = detail->ranks > 0 ? detail->ranks : (int64_t)ranks,
-                                    .completed_low = INT64_MAX,
-                                    .completed_high = -1};
-    const char *name = strstr(detail->payload, "\"group\":\"");
-    size_t length = name ? strcspn(name + 9, "\"") : 0;
-    out->name = an_arena_format(context->arena, "%.*s", (int)length, name ? name + 9 : "");
-    for (size_t i = 0; i < ranks; i++) {
-        out->completed_low =
-            progress[i].completed < out->completed_low ? progress[i].completed : out->completed_low;
-        out->completed_high = progress[i].completed > out->completed_high ? progress[i].completed
-                                                                          : out->completed_high;
-    }
-    out->behind = ranks_text(context, progress, ranks, is_behind, out->completed_low, &behind);
-    out->missing = missing_text(context, progress, ranks, out->ranks);
-    out->mismatch = find_mismatch(context, entry, count);
+    bool even;
+    int64_t late = 0, issued = find_ends(looked, out, &even);
+    out->behind =
+        ranks_text(context, looked->progress, looked->ranks, is_behind, out->completed_low, &late);
     for (size_t i = 0; i < count && out->stuck == STORE_ABSENT; i++) {
         if (entry[i].completed || entry[i].number <= out->completed_low)
             continue;
         const struct an_detail *own = an_trace_detail(trace, trace->slice.detail[entry[i].slice]);
-        int64_t late;
         out->stuck = entry[i].number;
         out->stuck_name = own->collective;
         out->stuck_at = called_at(trace, own);
-        const char *not_issued =
-            ranks_text(context, progress, ranks, has_not_issued, out->stuck, &late);
-        out->absent = late > 0;
-        if (late)
-            out->behind = not_issued;
     }
-    free(progress);
-    return out->name && out->behind && out->missing ? 0 : TACHO_ENOMEM;
+    if (out->stuck == STORE_ABSENT)
+        return;
+    const char *who =
+        ranks_text(context, looked->progress, looked->ranks, has_not_issued, out->stuck, &late);
+    out->absent = late > 0;
+    looked->evidence = EVIDENCE_STOPS;
+    if (out->absent) {
+        looked->evidence = EVIDENCE_NOT_ISSUED;
+        out->behind = who;
+    } else if (out->completed_low != out->completed_high) {
+        looked->evidence = EVIDENCE_COMPLETED;
+    } else if (!even) {
+        looked->evidence = EVIDENCE_ISSUED;
+        out->behind =
+            ranks_text(context, looked->progress, looked->ranks, has_not_issued, issued, &late);
+    }
+    if (*out->missing)
+        looked->evidence = EVIDENCE_NO_DUMP;
 }
 
-/* One sentence about the first group that hangs. */
-static const char *sentence_of(struct an_context *context, const struct an_flight_group *group)
+/* Fills a row from the entries of one group. */
+static int look_at_group(struct an_context *context, struct entry *entry, size_t count,
+                         struct looked *looked, struct an_flight_group *out)
 {
-    const char *at = *group->stuck_at ? group->stuck_at : "an unknown place";
-    if (group->mismatch)
+    const struct an_trace *trace = context->trace;
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[entry[0].slice]);
+    struct progress *progress = calloc(count + MEMBERS_MOST, sizeof *progress);
+    int64_t without;
+    looked->progress = progress;
+    if (!progress)
+        return TACHO_ENOMEM;
+    size_t seen = find_progress(entry, count, progress);
+    complete_retired(entry, count, progress, seen);
+    looked->ranks = add_members(trace, detail->payload, progress, seen);
+    *out = (struct an_flight_group){.stuck = STORE_ABSENT,
+                                    .stuck_name = "",
+                                    .stuck_at = "",
+                                    .seen = (int64_t)seen,
+                                    .ranks = detail->ranks > 0 ? detail->ranks : (int64_t)seen};
+    const char *name = strstr(detail->payload, "\"group\":\"");
+    size_t length = name ? strcspn(name + 9, "\"") : 0;
+    out->name = an_arena_format(context->arena, "%.*s", (int)length, name ? name + 9 : "");
+    out->missing = strstr(detail->payload, "\"members\":")
+                       ? ranks_text(context, progress, looked->ranks, has_no_dump, 0, &without)
+                       : missing_text(context, progress, seen, out->ranks);
+    out->mismatch = find_mismatch(context, entry, count);
+    if (!out->missing)
+        return TACHO_ENOMEM;
+    find_stuck(context, entry, count, looked, out);
+    if (out->mismatch)
+        looked->evidence = EVIDENCE_MISMATCH;
+    return out->name && out->behind ? 0 : TACHO_ENOMEM;
+}
+
+/* ---- which group to speak of ---------------------------------------------------------------------------------------------- */
+
+/* Marks those that hold a group up because they wait in another one, for a rank that holds that up:
+ * they are not the cause. */
+static int mark_waiting(struct looked *looked, const struct an_flight_group *group, size_t count)
+{
+    int64_t *waiting = NULL;
+    size_t waits = 0, room = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; looked[i].evidence == EVIDENCE_NOT_ISSUED && k < looked[i].ranks; k++) {
+            if (looked[i].progress[k].issued < group[i].stuck)
+                continue;
+            if (an_grow(&waiting, &room, waits + 1, sizeof *waiting)) {
+                free(waiting);
+                return TACHO_ENOMEM;
+            }
+            waiting[waits++] = looked[i].progress[k].rank;
+        }
+    if (waits)
+        qsort(waiting, waits, sizeof *waiting, rank_order);
+    for (size_t i = 0; i < count && waits; i++)
+        for (size_t k = 0; k < looked[i].ranks; k++)
+            looked[i].progress[k].waits = bsearch(&looked[i].progress[k].rank, waiting, waits,
+                                                  sizeof *waiting, rank_order) != NULL;
+    free(waiting);
+    return 0;
+}
+
+/* Of groups that are known equally well, that which names most: ranks that hold it up, have no
+ * dump, or are in it. */
+static int64_t names(struct an_context *context, const struct looked *looked,
+                     const struct an_flight_group *group)
+{
+    int64_t count = (int64_t)looked->ranks;
+    if (looked->evidence == EVIDENCE_NOT_ISSUED)
+        ranks_text(context, looked->progress, looked->ranks, holds_up, group->stuck, &count);
+    if (looked->evidence == EVIDENCE_NO_DUMP)
+        ranks_text(context, looked->progress, looked->ranks, has_no_dump, 0, &count);
+    return looked->evidence == EVIDENCE_MISMATCH ? 0 : count;
+}
+
+/* One sentence about a group that hangs; `who`: the ranks that hold it up. */
+static const char *sentence_of(struct an_context *context, const struct an_flight_group *group,
+                               enum evidence evidence, const char *who)
+{
+    static const char *const parts[][2] = {
+        [EVIDENCE_STOPS] = {": rank ",
+                            " did not complete it, and every dump stops there. Where all "
+                            "ranks issued it, look at the network and at "
+                            "NCCL_DEBUG=INFO."},
+        [EVIDENCE_ISSUED] = {": all issued it and none completed it. Rank ",
+                             " issued fewest after it: look at these first."},
+        [EVIDENCE_COMPLETED] = {" for rank ", ", which has completed fewest."},
+        [EVIDENCE_NO_DUMP] = {"; there is no dump of rank ", ": look at these first."},
+        [EVIDENCE_NOT_ISSUED] = {" for rank ", ", which has not issued it."}};
+    if (evidence == EVIDENCE_MISMATCH)
         return an_arena_format(
             context->arena,
             "in group %s the ranks disagree: %s. They never meet: make every rank "
             "call the same collectives in the same order with the same sizes.",
             group->name, group->mismatch);
-    if (*group->missing)
-        return an_arena_format(context->arena,
-                               "group %s waits in number %" PRId64
-                               " (%s, called at %s); there is no "
-                               "dump of rank %s: look at these first.",
-                               group->name, group->stuck, group->stuck_name, at, group->missing);
-    if (group->absent)
-        return an_arena_format(context->arena,
-                               "group %s waits in number %" PRId64
-                               " (%s, called at %s) for rank %s, "
-                               "which has not issued it.",
-                               group->name, group->stuck, group->stuck_name, at, group->behind);
-    if (group->completed_low == group->completed_high && group->seen > 1)
-        return an_arena_format(
-            context->arena,
-            "group %s waits in number %" PRId64 " (%s, called at %s): rank %s did "
-            "not complete it, and every dump stops there. Where all ranks issued "
-            "it, look at the network and at NCCL_DEBUG=INFO.",
-            group->name, group->stuck, group->stuck_name, at, group->behind);
     return an_arena_format(context->arena,
-                           "group %s waits in number %" PRId64 " (%s, called at %s) for rank %s, "
-                           "which has completed fewest.",
-                           group->name, group->stuck, group->stuck_name, at, group->behind);
+                           "group %s waits in number %" PRId64 " (%s, called at %s)%s%s%s",
+                           group->name, group->stuck, group->stuck_name,
+                           *group->stuck_at ? group->stuck_at : "an unknown place",
+                           parts[evidence][0], who, parts[evidence][1]);
+}
+
+/* Adds the ranks that hold up another group without waiting themselves, and are not named yet. */
+static const char *add_others(struct an_context *context, const char *sentence,
+                              struct looked *looked, const struct an_flight_group *group,
+                              size_t count, size_t named)
+{
+    int64_t most = 0;
+    size_t best = named;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; i != named && k < looked[i].ranks; k++) {
+            const struct progress *same =
+                bsearch(&looked[i].progress[k], looked[named].progress, looked[named].ranks,
+                        sizeof *same, progress_order);
+            looked[i].progress[k].waits |= same && holds_up(same, group[named].stuck);
+        }
+        if (i == named || looked[i].evidence != EVIDENCE_NOT_ISSUED)
+            continue;
+        int64_t more = names(context, &looked[i], &group[i]);
+        best = more > most ? i : best;
+        most = more > most ? more : most;
+    }
+    if (best == named || !sentence)
+        return sentence;
+    const char *who = ranks_text(context, looked[best].progress, looked[best].ranks, holds_up,
+                                 group[best].stuck, &most);
+    return who ? an_arena_format(context->arena, "%s So does group %s, for rank %s.", sentence,
+                                 group[best].name, who)
+               : NULL;
+}
+
+/* What is said of the group that is known best; "": nothing hangs. NULL: no memory. */
+static const char *speak(struct an_context *context, struct looked *looked,
+                         const struct an_flight_group *group, size_t count)
+{
+    size_t best = 0;
+    int64_t most = -1, who_count;
+    for (size_t i = 0; i < count; i++) {
+        int64_t named =
+            looked[i].evidence < looked[best].evidence ? -1 : names(context, &looked[i], &group[i]);
+        if (looked[i].evidence > looked[best].evidence || named > most) {
+            best = i;
+            most = named;
+        }
+    }
+    if (!count || looked[best].evidence == EVIDENCE_NONE)
+        return "";
+    const struct an_flight_group *own = &group[best];
+    const char *who = own->behind;
+    if (looked[best].evidence == EVIDENCE_NO_DUMP)
+        who = own->missing;
+    if (looked[best].evidence == EVIDENCE_NOT_ISSUED && most > 0)
+        who = ranks_text(context, looked[best].progress, looked[best].ranks, holds_up, own->stuck,
+                         &who_count);
+    const char *sentence = who ? sentence_of(context, own, looked[best].evidence, who) : NULL;
+    return looked[best].evidence == EVIDENCE_NOT_ISSUED && most > 0
+               ? add_others(context, sentence, looked, group, count, best)
+               : sentence;
 }
 
 static int flight_run(struct an_context *context)
 {
     struct an_flight *flight = &context->result->flight;
     struct an_flight_group *group = an_arena_zero(context->arena, GROUPS_MOST, sizeof *group);
+    struct looked *looked = calloc(GROUPS_MOST, sizeof *looked);
     struct entry *entry = NULL;
     size_t count = 0;
     *flight = (struct an_flight){.reason = "no flight recorder dump", .sentence = ""};
-    int rc = group ? list_entries(context->trace, &entry, &count) : TACHO_ENOMEM;
+    int rc = group && looked ? list_entries(context->trace, &entry, &count) : TACHO_ENOMEM;
     for (size_t i = 0, next; i < count && !rc && flight->group_count < GROUPS_MOST; i = next) {
         for (next = i + 1; next < count && entry[next].communicator == entry[i].communicator;)
             next++;
-        rc = look_at_group(context, &entry[i], next - i, &group[flight->group_count]);
-        if (rc)
-            break;
-        const struct an_flight_group *own = &group[flight->group_count++];
-        if (!*flight->sentence && (own->stuck != STORE_ABSENT || own->mismatch))
-            flight->sentence = sentence_of(context, own);
+        size_t at = flight->group_count++;
+        rc = look_at_group(context, &entry[i], next - i, &looked[at], &group[at]);
     }
+    if (!rc)
+        rc = mark_waiting(looked, group, flight->group_count);
+    if (!rc)
+        flight->sentence = speak(context, looked, group, flight->group_count);
+    for (size_t i = 0; looked && i < GROUPS_MOST; i++)
+        free(looked[i].progress);
+    free(looked);
     free(entry);
     flight->group = group;
     if (flight->group_count)

@@ -43,6 +43,21 @@ static int settings(struct snapshot *snapshot, const struct pickle_box *dict)
     return rc;
 }
 
+/* Of several dumps each is a rank's: the number at the end of its name, where that does not say
+ * "rank" ("_dump_12", "mem_3.pickle"). STORE_ABSENT: it has none. */
+int64_t snapshot_rank(const struct imp_run *run)
+{
+    const char *name = basename(run->path), *end = strchr(name, '.');
+    end = end ? end : name + strlen(name);
+    const char *digits = end;
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    if (!run->many || digits == end || end - digits > 6 || digits == name ||
+        !strchr("_-", digits[-1]) || imp_rank_in_name(run->path) != STORE_ABSENT)
+        return STORE_ABSENT;
+    return strtol(digits, NULL, 10);
+}
+
 /* A dict that is whole: takes what it is. Frames are kept until their stack is read. */
 static bool on_dict(void *ctx, struct pickle_box *dict, size_t place, int *code)
 {
@@ -108,7 +123,7 @@ static int read_pickle(struct imp_run *run, const char *path, struct tacho_error
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     int rc = store_begin(run->db);
     if (!rc)
-        rc = imp_rows_begin(&snapshot->rows, run, STORE_ABSENT, STORE_ABSENT, NULL,
+        rc = imp_rows_begin(&snapshot->rows, run, snapshot_rank(run), STORE_ABSENT, NULL,
                             "PyTorch program");
     if (!rc)
         rc = imp_rows_string(&snapshot->rows, "(no stack)", 10, &snapshot->no_stack);

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/snapshot/snapshot_private.h"
 
 #define NAME_MOST       256 /* bytes of the name of a process group that tell it from others */
 #define DIMENSIONS_MOST 64  /* of a tensor; PyTorch has no more */
+#define RANK_MOST       (1 << 24)
 
 /* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
 static const char *collective_of(const char *name)
@@ -103,18 +105,65 @@ static const char *group_of(const struct pickle_box *dict)
     return text ? text->text : "";
 }
 
-/* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: how many ranks a group has. The
- * ranks may be a list, too. */
+/* Ranks of a group while they are put in words. */
+struct members {
+    struct snapshot_group group;
+    int64_t first, last; /* the run that is not in words yet; -1: there is none */
+    bool too_long;
+};
+
+static void end_run(struct members *members)
+{
+    char *text = members->group.members;
+    size_t used = strlen(text);
+    if (members->first < 0 || members->too_long)
+        return;
+    if (used)
+        strcpy(text + used++, ",");
+    int bytes = snprintf(text + used, SNAPSHOT_MEMBERS - used, "%" PRId64, members->first);
+    if (members->last > members->first)
+        bytes = snprintf(text + used, SNAPSHOT_MEMBERS - used, "%" PRId64 "-%" PRId64,
+                         members->first, members->last);
+    members->too_long |= bytes < 0 || (size_t)bytes + 1 >= SNAPSHOT_MEMBERS - used;
+}
+
+static void add_member(struct members *members, int64_t rank)
+{
+    members->group.ranks++;
+    if (rank < 0 || rank > RANK_MOST)
+        members->too_long = true;
+    if (members->first >= 0 && rank == members->last + 1) {
+        members->last = rank;
+        return;
+    }
+    end_run(members);
+    members->first = members->last = rank;
+}
+
+/* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: which ranks a group has. They
+ * may be a list, too. */
 int snapshot_flight_group(struct snapshot *snapshot, const struct pickle_box *dict)
 {
     const struct pickle_text *name = pickle_text(dict, "name"), *ranks = pickle_text(dict, "ranks");
     const struct pickle_box *list = pickle_list(dict, "ranks");
-    int64_t count = list ? (int64_t)list->count : 0;
+    struct members members = {.first = -1};
     if (!name || (!ranks && !list))
         return 0;
+    for (size_t i = 0; list && i < list->count; i++)
+        add_member(&members, list->value[i].type == PICKLE_INT ? list->value[i].number : -1);
     for (const char *at = ranks ? ranks->text : ""; *at; at++)
-        count += *at >= '0' && *at <= '9' && (at == ranks->text || at[-1] < '0' || at[-1] > '9');
-    return imp_map_put(&snapshot->groups, hash_of(name->text), 0, count);
+        if (*at >= '0' && *at <= '9' && (at == ranks->text || at[-1] < '0' || at[-1] > '9'))
+            add_member(&members, strtoll(at, NULL, 10));
+    end_run(&members);
+    if (members.too_long)
+        members.group.members[0] = '\0';
+    int rc = imp_list_room((void **)&snapshot->group, &snapshot->group_room, snapshot->group_count,
+                           sizeof members.group);
+    if (!rc)
+        rc = imp_map_put(&snapshot->groups, hash_of(name->text), 0, (int64_t)snapshot->group_count);
+    if (!rc)
+        snapshot->group[snapshot->group_count++] = members.group;
+    return rc;
 }
 
 /* A time in ns by its key without the unit; STORE_ABSENT: not known. PyTorch 2.2 wrote us. */
@@ -165,7 +214,7 @@ static void place(const struct pickle_box *dict, struct imp_slice *slice)
 
 /* Fills the payload: what the entry says that has no column. */
 static void payload_of(const struct pickle_box *dict, const char *state, int64_t stack,
-                       char *payload, size_t size)
+                       const char *members, char *payload, size_t size)
 {
     char group[64];
     const char *name = group_of(dict);
@@ -175,6 +224,8 @@ static void payload_of(const struct pickle_box *dict, const char *state, int64_t
     group[used] = 0;
     int length = snprintf(payload, size, "{\"state\":\"%.12s\",\"group\":\"%s\",\"p2p\":%s", state,
                           group, pickle_int(dict, "is_p2p") == 1 ? "true" : "false");
+    if (*members && length > 0 && (size_t)length < size)
+        length += snprintf(payload + length, size - (size_t)length, ",\"members\":\"%s\"", members);
     if (stack != STORE_ABSENT && length > 0 && (size_t)length < size)
         length += snprintf(payload + length, size - (size_t)length, ",\"stack\":%" PRId64, stack);
     if (length > 0 && (size_t)length + 2 < size)
@@ -200,7 +251,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     struct snapshot_stack stack;
     struct store_detail detail = STORE_DETAIL_NONE;
     struct imp_slice slice = {.category = "flight recorder", .detail = &detail};
-    char payload[240], track[80];
+    char payload[360], track[80];
     snapshot->entries++;
     snapshot->rows.run->events++;
     if (number == STORE_ABSENT)
@@ -215,12 +266,13 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     detail.schema = "torch.flight";
     detail.collective = collective_of(name ? name->text : "");
     detail.communicator = hash_of(group_of(dict));
-    const int64_t *ranks = imp_map_find(&snapshot->groups, detail.communicator, 0);
-    detail.ranks = ranks ? *ranks : STORE_ABSENT;
+    const int64_t *index = imp_map_find(&snapshot->groups, detail.communicator, 0);
+    const struct snapshot_group *group = index ? &snapshot->group[*index] : NULL;
+    detail.ranks = group ? group->ranks : STORE_ABSENT;
     int64_t in = tensor_bytes(dict, "input_sizes", "input_dtypes"),
             out = tensor_bytes(dict, "output_sizes", "output_dtypes");
     detail.bytes = in > out ? in : out;
-    payload_of(dict, state, stack.id, payload, sizeof payload);
+    payload_of(dict, state, stack.id, group ? group->members : "", payload, sizeof payload);
     detail.payload = payload;
     snprintf(track, sizeof track, "group %.60s", group_of(dict));
     if (!rc)

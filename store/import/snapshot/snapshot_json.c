@@ -180,8 +180,8 @@ static int each_of(struct snapshot *snapshot, struct ij *json, const char *wante
 static int read_dump(struct snapshot *snapshot, struct imp_run *run, const struct imp_whole *whole)
 {
     struct ij groups = ij_of(whole->data, whole->bytes), entries = groups;
-    int rc =
-        imp_rows_begin(&snapshot->rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "PyTorch program");
+    int rc = imp_rows_begin(&snapshot->rows, run, snapshot_rank(run), STORE_ABSENT, NULL,
+                            "PyTorch program");
     if (!rc)
         rc = imp_rows_string(&snapshot->rows, "(no stack)", 10, &snapshot->no_stack);
     if (!rc)

@@ -435,4 +435,5 @@ void snapshot_memory_clear(struct snapshot *snapshot)
     free(snapshot->known);
     imp_map_free(&snapshot->details);
     imp_map_free(&snapshot->groups);
+    free(snapshot->group);
 }

@@ -14,6 +14,7 @@
 
 #define SNAPSHOT_DEVICES 64
 #define SNAPSHOT_RANGES  256
+#define SNAPSHOT_MEMBERS 100 /* bytes of the ranks of a group in words */
 
 /* Two hashes of the same numbers, as a key of maps: 128 bits do not meet by chance. */
 struct snapshot_key {
@@ -97,13 +98,20 @@ struct snapshot {
     int64_t events, entries, segments_seen, unfinished;
     int64_t slots_seen;    /* of maps, in the search for parts of expandable segments */
     int64_t no_stack;      /* the string of a block without frames */
-    struct imp_map groups; /* process group by hash of its name -> number of ranks */
+    struct imp_map groups; /* process group by hash of its name -> index in `group` */
+    struct snapshot_group {
+        int64_t ranks;
+        char members[SNAPSHOT_MEMBERS]; /* "0-3,8"; "": not known, or too many pieces */
+    } * group;
+    size_t group_count, group_room;
 };
 
 /* Frames (innermost first in the list) as a stack of the store. Its name is the innermost frame in
  * Python that is not in a library of PyTorch. */
 int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames,
                    struct snapshot_stack *stack);
+/* The rank that the name of the present input says, beside others; STORE_ABSENT: none. */
+int64_t snapshot_rank(const struct imp_run *run);
 int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t device);
 int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict);
 int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict);

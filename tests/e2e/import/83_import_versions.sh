@@ -145,6 +145,12 @@ tr '\n' ' ' < out | grep -qF 'for rank 2, which has completed fewest' || fail "t
 import hang hang.tacho
 is "ranks and bytes of collectives" "$(rows_of hang.tacho "SELECT DISTINCT d.ranks, d.bytes, d.collective FROM slice s
     JOIN detail d ON d.id = s.detail")" 4,8192,all_reduce
+# groups whose ranks do not begin at 0, in files whose names do not say "rank": the rank that waits for none is the cause
+for folder in 'chain|for rank 5, which has not issued it.  ' \
+    'two|for rank 5, which has not issued it. So does group 2, for rank 7.' 'ahead|none completed it. Rank 6 issued fewest after it'; do
+    "$TACHO" report "made/${folder%%|*}" > out 2> err || fail "$folder: $(cat err)"
+    tr '\n' ' ' < out | grep -qF "${folder#*|}" || fail "$folder: $(cat out)"
+done
 import timed timed.tacho
 is "times of the device" "$(rows_of timed.tacho "SELECT dur, count(*), min(start % 1000000) FROM slice GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
     '250000,22,250000 499900,2,100 '

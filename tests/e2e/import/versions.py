@@ -500,6 +500,17 @@ def timed_flight(rank):
     return dump
 
 
+def grouped_flight(rank, entries):
+    """A dump of one of ranks 4 to 7, which form two pairs and a group of all; `entries`: numbers that it issued in each,
+    negative ones that are completed."""
+    groups = {"0": [4, 5, 6, 7], "1": [4, 5], "2": [6, 7]}
+    one = flight(rank, 0)["entries"][0]
+    own = [{**one, "process_group": (name, "tp"), "collective_seq_id": abs(number),
+            "state": "scheduled" if number > 0 else "completed"} for name, numbers in entries.items() for number in numbers]
+    return {"version": "2.9", "pg_config": {name: {"name": name, "desc": "tp", "ranks": str(members)} for name, members in groups.items()
+                                            if rank in members}, "entries": own}
+
+
 def make(folder):
     def put(name, data):
         path = os.path.join(folder, name)
@@ -541,6 +552,12 @@ def make(folder):
                 one.update(profiling_name="gloo:all_reduce", state="scheduled", retired=True, time_discovered_started_ns=0,
                            time_discovered_completed_ns=0)
             put(f"{name}/nccl_trace_rank_{rank}", dump)
+    for rank in range(4, 8):  # rank 5 is stuck outside of collectives: 4 waits for it in a pair, and 6 and 7 for both; in `two` so is 7
+        issued = {4: {"1": [-8, 9]}, 5: {"1": [-8]}, 6: {"0": [3], "2": [-8]}, 7: {"0": [3], "2": [-8]}}[rank]
+        put(f"chain/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued), 2))
+        issued = {4: {"1": [9], "0": [2]}, 5: {"0": [2]}, 6: {"2": [9], "0": [2]}, 7: {"0": [2]}}[rank]
+        put(f"two/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued), 2))
+        put(f"ahead/_dump_{rank}", pickle.dumps(grouped_flight(rank, {"0": list(range(3, 6 if rank == 6 else 9))}), 2))
     for rank, write in enumerate((json.dumps, pickle.dumps)):
         put(f"timed/nccl_trace_rank_{rank}", write(timed_flight(rank)))
     for name, (data, peak, now) in (("grown", expandable(False)), ("trimmed", expandable(True)), ("graphs", graphs()),
