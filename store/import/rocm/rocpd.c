@@ -357,12 +357,15 @@ static int read_processes(struct imp_run *run, struct imp_database *database, si
 
 /* ---- rocmProfileData -------------------------------------------------------------------------- */
 
+#define FILL_KERNEL (-2) /* id of fills among kernels */
+
 static int rpd_gpu(struct reading *reading, sqlite3_stmt *st)
 {
     return rocm_agent_add(&reading->rocm, integer(st, 0), true, integer(st, 0), "", 0);
 }
 
-/* An operation of a GPU: a kernel, named by its description, or a copy, named by its type. */
+/* An operation of a GPU: a copy, named by its type, or a kernel, named by its description: those of
+ * HIP graphs have another type ("Task") than others. Fills have no description. */
 static int rpd_operation(struct reading *reading, sqlite3_stmt *st)
 {
     static const char *const ways[][2] = {{"HostToDevice", "HOST_TO_DEVICE"},
@@ -376,14 +379,19 @@ static int rpd_operation(struct reading *reading, sqlite3_stmt *st)
                              .kernel = integer(st, 4),
                              .correlation = integer(st, 5),
                              .shared_memory = -1,
-                             .bytes = -1};
+                             .bytes = integer(st, 8)};
+    bool fill = !strcmp(type, "FillBuffer"), kernel = fill || !strcmp(type, "KernelExecution");
     int rc = 0;
+    if (fill && !*name) {
+        name = type;
+        work.kernel = FILL_KERNEL;
+    }
     if (!strncmp(type, "Copy", 4)) {
         work.way = "unknown";
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             if (strstr(type, ways[i][0]))
                 work.way = ways[i][1];
-    } else if (work.agent < 0 || strcmp(type, "KernelExecution") != 0) {
+    } else if (work.agent < 0 || (!kernel && (!*name || !strcmp(type, "Barrier")))) {
         reading->rocm.others++; /* barriers, marks */
         return 0;
     } else if (*name && !imp_map_find(&reading->rocm.kernels, work.kernel, 0)) {
@@ -421,9 +429,16 @@ static int read_rpd(struct imp_run *run, struct imp_database *database, bool *fo
          rpd_call},
         {"rocpd_op",
          "SELECT R.start, R.\"end\", R.gpuId, R.queueId, R.description_id, L.api_id, T.string,"
-         " D.string, R.rowid FROM rocpd_op R LEFT JOIN rocpd_api_ops L ON L.op_id = R.id"
+         " D.string, NULL, R.rowid FROM rocpd_op R LEFT JOIN rocpd_api_ops L ON L.op_id = R.id"
          " LEFT JOIN rocpd_string T ON T.id = R.opType_id"
          " LEFT JOIN rocpd_string D ON D.id = R.description_id",
+         rpd_operation},
+        {"rocpd_op",
+         "SELECT R.start, R.\"end\", R.gpuId, R.queueId, R.description_id, L.api_id, T.string,"
+         " D.string, C.size, R.rowid FROM rocpd_op R LEFT JOIN rocpd_api_ops L ON L.op_id = R.id"
+         " LEFT JOIN rocpd_string T ON T.id = R.opType_id"
+         " LEFT JOIN rocpd_string D ON D.id = R.description_id"
+         " LEFT JOIN rocpd_copyapi C ON C.api_ptr_id = L.api_id",
          rpd_operation}};
     struct reading reading = {.database = database};
     int64_t pid = STORE_ABSENT;
@@ -439,8 +454,14 @@ static int read_rpd(struct imp_run *run, struct imp_database *database, bool *fo
     int rc = imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, pid, NULL, NULL);
     if (!rc)
         rc = each(&reading, gpus, rpd_gpu);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++)
-        rc = each_record(&reading, tables[i].sql, tables[i].table, tables[i].row);
+    st = query(&reading, "SELECT size, api_ptr_id FROM rocpd_copyapi LIMIT 1");
+    size_t operations = st ? 2 : 1; /* with the sizes of copies, or without */
+    sqlite3_finalize(st);
+    if (!rc)
+        rc = each_record(&reading, tables[0].sql, tables[0].table, tables[0].row);
+    if (!rc)
+        rc = each_record(&reading, tables[operations].sql, tables[operations].table,
+                         tables[operations].row);
     return rocm_end(&reading.rocm, rc);
 }
 

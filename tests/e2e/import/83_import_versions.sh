@@ -54,7 +54,10 @@ hipLaunchKernel,runtime,"",43,1000,500,11
 hipMemcpyAsync,runtime,"",43,1600,100,13
 gemm(float*),kernel,gpu:3,0,2000,1000,11
 Memcpy HtoD,memcpy,gpu:3,-2,3600,400,13
+relu,kernel,gpu:3,0,5000,300,""
+FillBuffer,kernel,gpu:3,0,5400,100,""
 END
+is "bytes of its copies" "$(rows_of rpd.tacho "SELECT bytes FROM detail WHERE schema = 'gpu.memcpy'")" 4096
 import counters.json counters.tacho
 is "kernels with counters" "$(rows_of counters.tacho "$slices ORDER BY start" | cut -d, -f1,2,6,7 | tr '\n' ' ')" \
     'gemm(float*),kernel,400,3 gemm(float*),kernel,400,4 gemm(float*),kernel,400,5 '

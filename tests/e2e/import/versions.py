@@ -77,7 +77,7 @@ def ascend_folders(put):
 
 
 def rpd(path):
-    """A database of rocmProfileData: a launch and its kernel, a copy, a range, a barrier."""
+    """A database of rocmProfileData: a launch and its kernel, a copy, a range, a barrier, a kernel of a HIP graph, a fill."""
     db = sqlite3.connect(path)
     db.executescript("""
         CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
@@ -87,9 +87,12 @@ def rpd(path):
             args_id INTEGER);
         CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
         INSERT INTO rocpd_string VALUES (1, ''), (2, 'hipLaunchKernel'), (3, 'KernelExecution'), (4, 'gemm(float*)'), (5, 'UserMarker'),
-            (6, 'step 5'), (7, 'CopyHostToDevice'), (8, 'Barrier'), (9, 'hipMemcpyAsync');
+            (6, 'step 5'), (7, 'CopyHostToDevice'), (8, 'Barrier'), (9, 'hipMemcpyAsync'), (10, 'Task'), (11, 'FillBuffer'), (12, 'relu');
+        CREATE TABLE rocpd_copyapi(api_ptr_id INTEGER PRIMARY KEY, size INTEGER);
+        INSERT INTO rocpd_copyapi VALUES (13, 4096);
         INSERT INTO rocpd_api VALUES (11, 42, 43, 1000, 1500, 2, 1), (12, 42, 43, 900, 9000, 5, 6), (13, 42, 43, 1600, 1700, 9, 1);
-        INSERT INTO rocpd_op VALUES (1, 3, 0, 1, 2000, 3000, 4, 3), (2, 3, 0, 2, 3600, 4000, 1, 7), (3, 3, 0, 3, 4000, 4100, 1, 8);
+        INSERT INTO rocpd_op VALUES (1, 3, 0, 1, 2000, 3000, 4, 3), (2, 3, 0, 2, 3600, 4000, 1, 7), (3, 3, 0, 3, 4000, 4100, 1, 8), (4, 3, 0, 4, 5000, 5300, 12, 10),
+            (5, 3, 0, 5, 5400, 5500, 1, 11);
         INSERT INTO rocpd_api_ops VALUES (1, 11, 1), (2, 13, 2);
     """)
     db.close()
