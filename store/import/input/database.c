@@ -18,12 +18,32 @@
 /* Instructions of SQLite's machine between two checks whether the user cancelled. */
 #define STEPS_A_CHECK 100000
 
+/* Instructions that all queries of a database may take: so many, and so many for each of its bytes.
+ * Real ones take a few for a byte; pages of a damaged one can lead to each other, and a table of a
+ * few pages then has more rows than any program has time for. */
+#define STEPS_FREE       10000000
+#define STEPS_A_BYTE     200
+#define STEPS_BYTES_MOST (INT64_MAX / STEPS_A_BYTE - STEPS_FREE)
+
 /* SQLite calls this now and then; non-zero stops a long query. */
 static int on_progress(void *ctx)
 {
     struct imp_database *database = ctx;
     database->stopped = database->stopped || imp_progress(database->run, 0) != 0;
-    return database->stopped;
+    database->steps += STEPS_A_CHECK;
+    return database->stopped || (database->steps_most && database->steps > database->steps_most);
+}
+
+/* Sets how many instructions queries may take. */
+static void limit_steps(struct imp_database *database)
+{
+    sqlite3_file *file = NULL;
+    sqlite3_int64 bytes = 0;
+    sqlite3_file_control(database->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (!file || !file->pMethods || file->pMethods->xFileSize(file, &bytes) != SQLITE_OK)
+        return;
+    bytes = bytes < STEPS_BYTES_MOST ? bytes : STEPS_BYTES_MOST;
+    database->steps_most = database->steps + STEPS_FREE + STEPS_A_BYTE * bytes;
 }
 
 /* Says why the database at `path` cannot be read; returns the code. */
@@ -144,8 +164,10 @@ static int open_plain(struct imp_database *database, const char *path, const cha
         return tacho_fail(err, TACHO_EFORMAT, again,
                           "%s: an SQLite database with generated columns, which no profiler writes",
                           path);
-    if (status == SQLITE_OK)
+    if (status == SQLITE_OK) {
+        limit_steps(database);
         return 0;
+    }
     database->missing = 0;
     return database->stopped ? TACHO_EINTERRUPTED : fail(database, status, path, again, err);
 }

@@ -15,8 +15,9 @@ struct imp_database {
     sqlite3 *db;
     struct store_place place; /* of the file */
     bool placed;
-    bool stopped; /* by the user, inside SQLite */
-    bool cut;     /* the compressed data ended early or is damaged */
+    bool stopped;              /* by the user, inside SQLite */
+    bool cut;                  /* the compressed data ended early or is damaged */
+    int64_t steps, steps_most; /* instructions of SQLite's machine so far; at most, 0: not known */
     /* Of a file that was cut off: bytes of a page, pages that it should have, that are gone; how
      * SQLite reads it then, and how any other one. */
     int64_t page, pages, missing;

@@ -69,6 +69,8 @@ is "records beside those that are too long" "$(rows_of db_long.tacho "SELECT sub
     JOIN string n ON n.id = s.name GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
     '(kernel without a name),6667,6667 gemm,6666,6666 hipLaunchKernel,19999,19999 softmax,6667,6667 '
 is "what is too long" "$(rows_of db_long.tacho "$losses" | tr -d '"')" 'record with a text beyond 256 KiB: not read=2'
+import cut/leading.rpd leading.tacho
+rows_of leading.tacho "$losses" | grep -q 'damaged: the rest of it was not read' || fail "pages that lead to each other: $(rows_of leading.tacho "$losses")"
 import cut/threads.sqlite cut_threads.tacho
 names=$(rows_of cut_threads.tacho "SELECT count(*) FROM track WHERE name = 'worker'")
 [ "$names" -gt 2000 ] && [ "$names" -lt 6000 ] || fail "names of threads before the cut: $names"

@@ -246,6 +246,37 @@ def long_rocpd(folder):
     db.commit()
 
 
+def leading_pages(path):
+    """A table whose inner pages lead to each other, each a hundred times: a few pages with more rows than anybody can count."""
+    db = sqlite3.connect(path)
+    db.executescript("""
+        PRAGMA page_size=1024;
+        CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId, queueId, sequenceId, start, "end", description_id, opType_id);
+        CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id, op_id);
+        CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid, tid, start, "end", apiName_id, args_id);
+        INSERT INTO rocpd_string VALUES (1, 'hipFree');""")
+    db.executemany("INSERT INTO rocpd_api VALUES (?, 1, 1, ?, ?, 1, 1)", ((i, 10 * i + 1, 10 * i + 5) for i in range(4000)))
+    db.commit()
+    (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'rocpd_api'").fetchone()
+    db.close()
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    head, cells = (root - 1) * 1024, int.from_bytes(data[(root - 1) * 1024 + 3:(root - 1) * 1024 + 5], "big")
+    children = [int.from_bytes(data[head + at:head + at + 4], "big") for at in
+                (int.from_bytes(data[head + 12 + 2 * i:head + 14 + 2 * i], "big") for i in range(cells))]
+    inner = bytes(data[head:head + 1024])
+    for page, to in zip([root, *children[:5]], children[:6]):
+        copy = bytearray(inner)
+        copy[8:12] = to.to_bytes(4, "big")
+        for i in range(cells):
+            at = int.from_bytes(inner[12 + 2 * i:14 + 2 * i], "big")
+            copy[at:at + 4] = to.to_bytes(4, "big")
+        data[(page - 1) * 1024:page * 1024] = copy
+    with open(path, "wb") as file:
+        file.write(data)
+
+
 def cut_nsight(folder):
     """An export of Nsight Systems without the last pages of its names of threads, which are the end of the file."""
     path = os.path.join(folder, "threads.sqlite")
@@ -273,6 +304,7 @@ def make(folder):
     cut_xplanes(os.path.join(folder, "cut"))
     cut_rocpd(os.path.join(folder, "cut"))
     long_rocpd(os.path.join(folder, "cut"))
+    leading_pages(os.path.join(folder, "cut", "leading.rpd"))
     cut_nsight(os.path.join(folder, "cut"))
 
 
