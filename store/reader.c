@@ -26,38 +26,6 @@ void store_reader_close(store_reader *reader)
     free(reader);
 }
 
-/* Every table of the schema, each with its columns in order: what store_open checks. */
-static const char *const tables[] = {"run",     "string",         "process", "track", "slice",
-                                     "detail",  "edge",           "counter", "stack", "sample",
-                                     "step",    "step_aggregate", "ceiling", "loss",  "metric",
-                                     "finding", "clock_anchor"};
-
-bool store_table_known(const char *name)
-{
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (!strcmp(tables[i], name))
-            return true;
-    return false;
-}
-
-/* Fails if a table of the schema is missing. */
-static int tables_check(store_reader *reader, struct tacho_error *err)
-{
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        char sql[64];
-        sqlite3_stmt *st = NULL;
-        snprintf(sql, sizeof sql, "SELECT * FROM %s", tables[i]);
-        int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
-        sqlite3_finalize(st);
-        if (status == SQLITE_ERROR)
-            return tacho_fail(err, TACHO_ECORRUPT, "copy it again, or record the run again",
-                              "%s: damaged: table %s is missing", reader->path, tables[i]);
-        if (status != SQLITE_OK)
-            return store_db_fail(err, reader->db, status, reader->path, "cannot be read");
-    }
-    return 0;
-}
-
 int store_open(const char *path, store_reader **out, struct tacho_error *err)
 {
     *out = NULL;
@@ -70,7 +38,7 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     int code =
         store_db_open(path, &reader->place, STORE_DB_READ, &reader->db, &reader->header, err);
     if (!code)
-        code = tables_check(reader, err);
+        code = store_tables_check(reader, err);
     if (!code) {
         /* Scans read each page once and look-ups by id are few, so a large cache would only keep
          * pages that are not needed again. */

@@ -7,7 +7,6 @@
 #define STORE_READER_H
 
 #include <sqlite3.h>
-#include <stdbool.h>
 
 #include "store/db.h"
 #include "store/files.h"
@@ -22,8 +21,8 @@ struct store_reader {
     int64_t limit_ms, deadline_ns; /* of queries; 0: none. Monotonic time */
 };
 
-/* Is it a table of the schema? */
-bool store_table_known(const char *name);
+/* Fails if a table of the schema is missing. */
+int store_tables_check(store_reader *reader, struct tacho_error *err);
 /* Makes the SQL function known through which scans read rows. Returns a SQLite code. */
 int store_scan_allow(sqlite3 *db);
 

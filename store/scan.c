@@ -14,6 +14,37 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
+/* Every table of the schema, each with its columns in order: what store_open checks. */
+static const char *const tables[] = {"run",     "string",         "process", "track", "slice",
+                                     "detail",  "edge",           "counter", "stack", "sample",
+                                     "step",    "step_aggregate", "ceiling", "loss",  "metric",
+                                     "finding", "clock_anchor"};
+
+static bool table_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (!strcmp(tables[i], name))
+            return true;
+    return false;
+}
+
+int store_tables_check(store_reader *reader, struct tacho_error *err)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char sql[64];
+        sqlite3_stmt *st = NULL;
+        snprintf(sql, sizeof sql, "SELECT * FROM %s", tables[i]);
+        int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, NULL);
+        sqlite3_finalize(st);
+        if (status == SQLITE_ERROR)
+            return tacho_fail(err, TACHO_ECORRUPT, "copy it again, or record the run again",
+                              "%s: damaged: table %s is missing", reader->path, tables[i]);
+        if (status != SQLITE_OK)
+            return store_db_fail(err, reader->db, status, reader->path, "cannot be read");
+    }
+    return 0;
+}
+
 /* ---- one scan ---------------------------------------------------------------------------------------------------------- */
 
 /* A scan hands each row of a query to the caller's function. The rows of large tables are read by
@@ -530,7 +561,7 @@ int store_count(store_reader *reader, const char *table, int64_t *count)
     char sql[64];
     struct scan scan = {.db = reader->db};
     *count = 0;
-    if (!store_table_known(table))
+    if (!table_known(table))
         return tacho_fail(&reader->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s",
                           reader->path, table);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
@@ -545,7 +576,7 @@ int store_last_id(store_reader *reader, const char *table, int64_t *id)
     char sql[64];
     struct scan scan = {.db = reader->db};
     *id = 0;
-    if (!store_table_known(table))
+    if (!table_known(table))
         return tacho_fail(&reader->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s",
                           reader->path, table);
     snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);

@@ -224,15 +224,14 @@ static int load_small(store_reader *reader, struct an_trace_loader *loader)
 static int load_steps(store_reader *reader, struct an_trace_loader *loader)
 {
     const struct an_trace_part *part = loader->part;
+    int64_t aggregate = part ? part->aggregate : 0;
+    int64_t step = part ? part->step : INT64_MIN;
     int rc = 0;
     loader->room = 0;
     if (!part)
         rc = an_trace_row_aggregate_room(loader, rows_of(reader, "step_aggregate"));
-    rc = rc ? rc
-            : store_step_aggregate_from(reader, part ? part->aggregate : 0, an_trace_row_aggregate,
-                                        loader);
-    rc =
-        rc ? rc : store_step_from(reader, part ? part->step : INT64_MIN, an_trace_row_step, loader);
+    rc = rc ? rc : store_step_aggregate_from(reader, aggregate, an_trace_row_aggregate, loader);
+    rc = rc ? rc : store_step_from(reader, step, an_trace_row_step, loader);
     return rc || part ? rc : store_detail_each(reader, 0, an_trace_row_detail, loader);
 }
 
