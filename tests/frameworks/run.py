@@ -211,7 +211,7 @@ def test_the_range_with_most_host_time_is_named():
     run = Run("programs.py", "augments")
     run.same("mix rows", "mix rows")
     with open(os.path.join(HERE, "programs.py")) as file:
-        line = next(number for number, text in enumerate(file, 1) if "for i in range(60000)" in text)
+        line = next(number for number, text in enumerate(file, 1) if "i * i for i in range(60000)" in text)
     advice = finding(run.report, "PYTHON_HOST")  # by its range, or with enough looks at Python's frames by its line
     assert advice and ("mix rows" in advice["claim"] or "programs.py:%d" % line in advice["claim"]), run.report["findings"]
     assert "tacho_nvtx.h" not in json.dumps(run.report["findings"]), run.report["findings"]
