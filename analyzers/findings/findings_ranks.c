@@ -122,9 +122,7 @@ static bool is_slow_stage(const struct an_ranks *ranks)
     const struct an_frontier *frontier = &ranks->frontier;
     bool data =
         is_straggler(ranks) && ranks->straggler.by_data && ranks->straggler.rank == frontier->rank;
-    return !ranks->reason && !frontier->reason && frontier->stage != AN_STAGE_COUNT &&
-           frontier->delay_low_pct.valid && frontier->delay_low_pct.value >= FINDINGS_NOISE_PCT &&
-           !data;
+    return !ranks->reason && !frontier->reason && frontier->stage != AN_STAGE_COUNT && !data;
 }
 
 bool an_findings_slow_rank(const struct an_context *context)
@@ -308,6 +306,7 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
     slow_stage_evidence(context, ranks, finding);
     finding->action = stage_action(context, ranks);
     finding->effort = "find out what takes that rank longer there";
+    finding->certain = true;
     finding->what_if = an_finding_text(context, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
     an_finding_ceiling(finding, 100, frontier->delay_pct.value, "nothing was replayed");
     finding->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; "

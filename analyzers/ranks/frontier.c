@@ -78,14 +78,15 @@ static int sum_frontier(struct an_context *context, const struct an_rank_matrix 
     return 0;
 }
 
-/* Finds the first stage in which some rank takes longer than its peers. Communication is not looked
- * at: that is where the others wait. */
+/* Finds the first stage in which some rank certainly takes longer than its peers, by more than the
+ * margin. Communication is not looked at: that is where the others wait. */
 static int name_delay(struct an_context *context, const struct an_rank_matrix *matrix,
                       const struct sums *sums, struct an_frontier *frontier)
 {
     size_t rows = 0, cells = matrix->ranks * matrix->steps;
     double *excess_pct = malloc(AN_STAGE_COUNT * cells * sizeof *excess_pct);
     struct an_excess *excess = malloc(AN_STAGE_COUNT * matrix->ranks * sizeof *excess);
+    const struct an_excess_limits limits = {AN_RANKS_MARGIN_PCT, 0};
     enum an_step_stage stage_of_rows[AN_STAGE_COUNT];
     int rc = excess_pct && excess ? 0 : TACHO_ENOMEM;
     frontier->stage = AN_STAGE_COUNT;
@@ -96,8 +97,7 @@ static int name_delay(struct an_context *context, const struct an_rank_matrix *m
             stage_of_rows[rows / matrix->ranks] = (enum an_step_stage)stage;
             rows += matrix->ranks;
         }
-    rc = rc ? rc
-            : an_excess_test(excess_pct, rows, matrix->steps, AN_RANKS_MARGIN_PCT, SEED, excess);
+    rc = rc ? rc : an_excess_test(excess_pct, rows, matrix->steps, &limits, SEED, excess);
     const struct an_excess *best = NULL;
     for (size_t i = 0; i < rows && !rc; i++) {
         if (best && stage_of_rows[i / matrix->ranks] != frontier->stage)

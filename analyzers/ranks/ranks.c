@@ -437,6 +437,7 @@ static int find_straggler(struct an_context *context, const struct an_rank_matri
     struct an_straggler *out = &context->result->ranks.straggler;
     struct an_excess *excess = malloc(matrix->ranks * sizeof *excess);
     double *excess_pct = malloc(matrix->ranks * matrix->steps * sizeof *excess_pct);
+    const struct an_excess_limits limits = {AN_RANKS_MARGIN_PCT, AN_RANKS_MARGIN_PCT};
     const char *few =
         matrix->steps < AN_RANKS_STEPS_LEAST
             ? an_arena_format(context->arena, "only %zu compared steps: at least %d are needed",
@@ -444,9 +445,7 @@ static int find_straggler(struct an_context *context, const struct an_rank_matri
             : NULL;
     int rc =
         excess && excess_pct ? excess_of_peers(context, matrix, excess_pct, rows) : TACHO_ENOMEM;
-    rc = rc ? rc
-            : an_excess_test(excess_pct, matrix->ranks, matrix->steps, AN_RANKS_MARGIN_PCT, SEED,
-                             excess);
+    rc = rc ? rc : an_excess_test(excess_pct, matrix->ranks, matrix->steps, &limits, SEED, excess);
     rc = rc ? rc : drop_unsteady(matrix, excess_pct, excess);
     if (rc)
         goto out;

@@ -19,18 +19,23 @@
 
 struct an_excess {
     double estimate, low, high; /* median over steps; bounds hold for all rows together with 95 % */
-    double p;                   /* that it is at most the margin */
-    bool significant;           /* Holm over the rows, 5 %: it is above the margin */
+    double p;                   /* that it is at most the limit of the bound */
+    bool significant;           /* Holm over the rows, 5 %: it is above that limit */
+};
+
+/* What a row has to exceed, %: its median, and the lower bound of it (at most the median's). */
+struct an_excess_limits {
+    double median, bound;
 };
 
 /* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block
  * bootstrap of the median over steps: circular blocks of consecutive steps (n^(1/3) and more where
  * neighbours correlate), so that slow periods stay together; and Student's t of the medians of five
  * to eight segments of the run, for slow periods that are longer than a block. A row has to pass
- * both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps
+ * both. Rows whose median is not above its limit are not resampled. 0 or TACHO_ENOMEM. rows, steps
  * >= 1. */
-int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
-                   uint64_t seed, struct an_excess *out);
+int an_excess_test(const double *excess_pct, size_t rows, size_t steps,
+                   const struct an_excess_limits *limits, uint64_t seed, struct an_excess *out);
 
 /* Is an excess steady? What slows all ranks for a while can slow one of them as long. So an excess
  * only counts if it is in every segment of the run, or larger than the drift of the peers' own time

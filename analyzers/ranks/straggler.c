@@ -258,8 +258,8 @@ static void bootstrap_close(struct bootstrap *bootstrap)
     free(bootstrap->median);
 }
 
-int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
-                   uint64_t seed, struct an_excess *out)
+int an_excess_test(const double *excess_pct, size_t rows, size_t steps,
+                   const struct an_excess_limits *limits, uint64_t seed, struct an_excess *out)
 {
     struct bootstrap bootstrap;
     struct an_excess **order = malloc(rows * sizeof *order);
@@ -278,9 +278,10 @@ int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double m
     qsort(order, rows, sizeof *order, excess_order); /* by estimate: every p is 1 */
     double draws = DRAWS_MOST / ((double)bootstrap.rounds * (double)steps);
     for (size_t place = 0;
-         place < rows && order[place]->estimate > margin && (double)place < fmax(draws, 4); place++)
-        test_row(&bootstrap, &excess_pct[(size_t)(order[place] - out) * steps], rows, margin, work,
-                 order[place]);
+         place < rows && order[place]->estimate > limits->median && (double)place < fmax(draws, 4);
+         place++)
+        test_row(&bootstrap, &excess_pct[(size_t)(order[place] - out) * steps], rows, limits->bound,
+                 work, order[place]);
     holm(order, rows);
 out:
     bootstrap_close(&bootstrap);

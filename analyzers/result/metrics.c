@@ -581,13 +581,13 @@ const struct an_metric an_metrics[] = {
     {"ranks/frontier", "", "stages of a step over all ranks", RANKED,
      "null: the ranks are not compared"},
     {"ranks/frontier/stage", "",
-     "first stage of the step in which a rank takes longer than its peers, by the test of the "
-     "straggler",
+     "first stage in which a rank takes longer than its peers by more than 2 % of the step, and "
+     "certainly longer: the test of the straggler",
      RANKED, "null: none; communication, in which the others wait, is not looked at"},
     {"ranks/frontier/delay_ms", "ms", "delay_pct of the median step", RANKED, ""},
     {"ranks/frontier/delay_pct", "%",
      "median over steps of 100 x (stage - median of the peers') / median step of the ranks", RANKED,
-     "delay_low_pct: lower bound, 95 % for all ranks and stages together"},
+     "delay_low_pct: lower bound, above 0, 95 % for all ranks and stages together"},
     {"ranks/frontier/slowest_ns", "ns", "sum over the compared steps of the slowest rank's step",
      RANKED, "the increments sum to it exactly"},
     {"ranks/frontier/stages[]/frontier_ms", "ms",

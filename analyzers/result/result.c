@@ -87,7 +87,7 @@ bool an_finding_may_gain(const struct an_finding *finding)
 {
     const struct an_gain *gain = &finding->gain;
     return gain->low.valid && gain->low.value < AN_NOISE_PCT && gain->expected.valid &&
-           gain->expected.value >= AN_TRY_PCT;
+           gain->expected.value >= (finding->certain ? AN_NOISE_PCT : AN_TRY_PCT);
 }
 
 enum an_listed an_finding_listed(const struct an_finding *finding)

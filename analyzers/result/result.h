@@ -775,8 +775,10 @@ struct an_finding {
      * no option does it. */
     const char *setting;
     const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
-    bool fault; /* a wrong setting whose cost is not known, or what ends the run: goes first */
-    bool bound; /* of the edit: it takes away all that the change could at best */
+    bool certain; /* what the claim says was tested; only how much of it the step gets back is open
+                   */
+    bool fault;   /* a wrong setting whose cost is not known, or what ends the run: goes first */
+    bool bound;   /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
     const char *repeats; /* id of an earlier finding that says the same, with less of the evidence:
                             a short list has that one only; NULL: none does */
