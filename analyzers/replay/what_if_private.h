@@ -84,8 +84,10 @@ bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_readin
  * or more, up to the cores. 0 or TACHO_ENOMEM. */
 int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
 /* Lets the work that stays take as long as in the better repeats of its pieces (what_if_quick.c).
- * *part: of its time in the usual ones; *of_sum: of its time in all of them. 0 or TACHO_ENOMEM. */
-int an_plan_quicken(struct an_plan *plan, double *part, double *of_sum);
+ * *part: its time in these, or with `most` in the fastest ones, of that in the usual ones; *of_sum:
+ * its time in the better repeats of that in all. Both stay as they are where no work stays. 0 or
+ * TACHO_ENOMEM. */
+int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);
 

@@ -278,14 +278,15 @@ static bool on_threads(const struct an_context *context)
 
 /* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
  * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
- * much as the better ones are, and where most of the step goes, than in the better ones, too, which
- * are replayed then: they also followed a pause. At best it is as fast as its GEMMs were when they
- * were calibrated. */
+ * much as the better ones are. Where most of the step goes, the better ones are replayed: they
+ * also followed a pause, so what is left may be faster than in these by as much as the fastest
+ * repeats are than the usual ones. At best it is as fast as its GEMMs were when they were
+ * calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
     double part = 1, of_sum = 1, curve = 1;
-    int rc = an_plan_quicken(plan, &part, &of_sum);
+    int rc = an_plan_quicken(plan, most, &part, &of_sum);
     if (!rc && most)
         rc = an_plan_curve_share(plan, &curve);
     if (!rc && most) {
