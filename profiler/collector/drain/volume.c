@@ -13,7 +13,7 @@
  */
 #include "profiler/collector/drain/decode_private.h"
 
-#define RESERVE_MOST   (32ll << 20) /* for the WAL, beside the file: an eighth of the limit, */
+#define RESERVE_MOST   (32ll << 20) /* for the WAL, beside the file: a sixth of the limit, */
 #define RESERVE_LEAST  (8ll << 20)  /* within these two, and at most a third */
 #define BLOCK_ROWS     16384        /* thinned at once */
 #define TURN_NS        100000000    /* of thinning in one turn, while the file is below its limit */
@@ -31,16 +31,16 @@ static const struct {
 
 uint32_t col_commit_bytes(const struct col_drain *drain)
 {
-    int64_t bytes = drain->volume.max_bytes / 16;
+    int64_t bytes = drain->volume.max_bytes / 48;
     if (drain->volume.max_bytes <= 0 || bytes > COL_COMMIT_BYTES)
         return COL_COMMIT_BYTES;
     return bytes < (1 << 20) ? 1 << 20 : (uint32_t)bytes;
 }
 
-/* Bytes that the file may have; the rest is for the WAL. */
+/* Bytes that the rows of the file may take; the rest is for its free pages and the WAL. */
 static int64_t file_limit(const struct col_drain *drain)
 {
-    int64_t most = drain->volume.max_bytes, reserve = most / 8;
+    int64_t most = drain->volume.max_bytes, reserve = most / 6;
     if (reserve < RESERVE_LEAST)
         reserve = RESERVE_LEAST < most / 3 ? RESERVE_LEAST : most / 3;
     return most - (reserve < RESERVE_MOST ? reserve : RESERVE_MOST);
@@ -351,7 +351,8 @@ bool col_volume_held(struct col_drain *drain)
     struct col_volume *volume = &drain->volume;
     int64_t now = col_clock_now(), share = volume->max_bytes - file_limit(drain);
     bool grows = volume->max_bytes > 0 &&
-                 store_wal_bytes(drain->db) > share / 2; /* the rest is for one transaction */
+                 store_wal_bytes(drain->db) > share / 8 * 3; /* the rest: free pages, and one
+                                                                transaction */
     if (!grows || store_fold_wal(drain->db)) {
         volume->held_since = 0;
         return false;
