@@ -212,19 +212,11 @@ static int match_calls(struct an_context *context, struct waiting *waiting)
 
 /* ---- queues ------------------------------------------------------------------------------------------------------------- */
 
-static int time_order(const void *first, const void *second)
+static int time_order(const void *first, const void *second, void *ctx)
 {
+    (void)ctx;
     int64_t left = *(const int64_t *)first, right = *(const int64_t *)second;
     return AN_COMPARE(left, right);
-}
-
-static void sort_times(int64_t *times, size_t count)
-{
-    size_t sorted = 1;
-    while (sorted < count && times[sorted - 1] <= times[sorted])
-        sorted++;
-    if (sorted < count)
-        qsort(times, count, sizeof *times, time_order);
 }
 
 /* Sweeps over the queue of one stream: `count` calls that enter and leave it. Sorts both times.
@@ -234,8 +226,8 @@ static size_t sweep_stream(struct queue *queue, int64_t *enter, int64_t *leave, 
 {
     size_t entered = 0, left = 0, spans = 0;
     int64_t since = 0;
-    sort_times(enter, count);
-    sort_times(leave, count);
+    an_order(enter, count, sizeof *enter, time_order, NULL);
+    an_order(leave, count, sizeof *leave, time_order, NULL);
     while (left < count) {
         bool enters = entered < count && enter[entered] < leave[left];
         int64_t before = (int64_t)(entered - left);

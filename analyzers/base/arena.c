@@ -196,12 +196,12 @@ int an_grow(void *array, size_t *capacity, size_t need, size_t element)
 }
 
 void an_order(void *rows, size_t count, size_t size,
-              int (*order)(const void *first, const void *second))
+              int (*order)(const void *first, const void *second, void *ctx), void *ctx)
 {
     const char *row = rows;
     size_t sorted = 1;
-    while (sorted < count && order(row + (sorted - 1) * size, row + sorted * size) <= 0)
+    while (sorted < count && order(row + (sorted - 1) * size, row + sorted * size, ctx) <= 0)
         sorted++;
     if (sorted < count)
-        qsort(rows, count, size, order);
+        qsort_r(rows, count, size, order, ctx);
 }

@@ -36,8 +36,8 @@ __attribute__((format(printf, 2, 3))) const char *an_arena_format(struct an_aren
 /* Makes room for `need` elements in a malloc'ed array: 0 or TACHO_ENOMEM (the array is left as it
  * was). */
 int an_grow(void *array, size_t *capacity, size_t need, size_t element);
-/* qsort(), for rows that mostly are in order already: then it only looks at them. */
+/* qsort_r(), for rows that mostly are in order already: then it only looks at them. */
 void an_order(void *rows, size_t count, size_t size,
-              int (*order)(const void *first, const void *second));
+              int (*order)(const void *first, const void *second, void *ctx), void *ctx);
 
 #endif

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int span_order(const void *first, const void *second)
+#include "analyzers/base/arena.h"
+
+static int span_order(const void *first, const void *second, void *ctx)
 {
+    (void)ctx;
     const struct an_span *left = first, *right = second;
     return 2 * AN_COMPARE(left->start, right->start) + AN_COMPARE(left->end, right->end);
 }
@@ -30,14 +33,10 @@ static size_t span_append(struct an_span *out, size_t count, struct an_span span
     return count + 1;
 }
 
-/* Most inputs are sorted already, so the order is checked before anything is sorted. */
 size_t an_spans_normalize(struct an_span *span, size_t count)
 {
-    size_t sorted = 1, kept = 0;
-    while (sorted < count && span_order(&span[sorted - 1], &span[sorted]) <= 0)
-        sorted++;
-    if (sorted < count)
-        qsort(span, count, sizeof *span, span_order);
+    size_t kept = 0;
+    an_order(span, count, sizeof *span, span_order, NULL);
     for (size_t i = 0; i < count; i++)
         kept = span_append(span, kept, span[i]);
     return kept;

@@ -15,8 +15,9 @@ int an_found_add(struct finder *finder, struct found_step found_step)
     return rc;
 }
 
-static int found_order(const void *first, const void *second)
+static int found_order(const void *first, const void *second, void *ctx)
 {
+    (void)ctx;
     const struct found_step *left = first, *right = second;
     return 8 * AN_COMPARE(left->process, right->process) +
            4 * AN_COMPARE(left->track, right->track) +
@@ -55,7 +56,7 @@ int an_found_lanes(struct finder *finder)
     size_t lanes = 0;
     if (!finder->count)
         return 0;
-    an_order(finder->found, finder->count, sizeof *finder->found, found_order);
+    an_order(finder->found, finder->count, sizeof *finder->found, found_order, NULL);
     for (size_t i = 0; i < finder->count; i++)
         lanes += opens_lane(finder, i);
     context->step = an_arena_zero(context->scratch, finder->count, sizeof *context->step);

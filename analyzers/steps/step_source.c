@@ -34,8 +34,9 @@ struct step_slice {
     int64_t start;
 };
 
-static int step_slice_order(const void *first, const void *second)
+static int step_slice_order(const void *first, const void *second, void *ctx)
 {
+    (void)ctx;
     const struct step_slice *left = first, *right = second;
     return 4 * AN_COMPARE(left->process, right->process) +
            2 * AN_COMPARE(left->start, right->start) + AN_COMPARE(left->slice, right->slice);
@@ -61,7 +62,7 @@ static int step_slices(const struct an_trace *trace, struct step_slice **out, si
                 (struct step_slice){track->process, k, (uint32_t)i, trace->slice.start[i]};
         }
     }
-    an_order(all, found, sizeof *all, step_slice_order);
+    an_order(all, found, sizeof *all, step_slice_order, NULL);
     *out = all;
     *count = found;
     return 0;

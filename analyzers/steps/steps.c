@@ -112,8 +112,9 @@ struct index_entry {
     bool merged; /* its aggregates are those of several steps: none of them has its parts */
 };
 
-static int index_order(const void *first, const void *second)
+static int index_order(const void *first, const void *second, void *ctx)
 {
+    (void)ctx;
     const struct index_entry *left = first, *right = second;
     return 4 * AN_COMPARE(left->process, right->process) +
            2 * AN_COMPARE(left->index, right->index) + AN_COMPARE(left->step, right->step);
@@ -188,7 +189,7 @@ static int find_detailed(struct an_context *context, bool marked)
         all[i] = (struct index_entry){.process = context->lane[context->step[i].lane].process,
                                       .index = context->step[i].index,
                                       .step = i};
-    an_order(all, context->step_count, sizeof *all, index_order);
+    an_order(all, context->step_count, sizeof *all, index_order, NULL);
     for (size_t i = 1; i < context->step_count; i++)
         if (all[i].process == all[i - 1].process && all[i].index == all[i - 1].index)
             all[i].twice = all[i - 1].twice = true;

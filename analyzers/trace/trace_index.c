@@ -90,15 +90,6 @@ static int slice_order(const void *first, const void *second, void *ctx)
            AN_COMPARE(left, right);
 }
 
-static void sort_track(struct an_slices *slices, uint32_t *order, size_t count)
-{
-    size_t sorted = 1;
-    while (sorted < count && slice_order(&order[sorted - 1], &order[sorted], slices) < 0)
-        sorted++;
-    if (sorted < count)
-        qsort_r(order, count, sizeof *order, slice_order, slices);
-}
-
 /* Finds the parent of each slice of a track with a stack of the ranges that are open. `stack`
  * holds their slices, `end` their ends; an open range ends with its parent. Both arrays grow
  * together and are reused for the next track. */
@@ -139,7 +130,8 @@ int an_trace_order(struct an_trace *trace, uint32_t *track)
     for (size_t k = 0; k < trace->track_count; k++) {
         trace->track[k].slice_first = order.first[k];
         trace->track[k].slice_count = order.first[k + 1] - order.first[k];
-        sort_track(slices, order.row + order.first[k], trace->track[k].slice_count);
+        an_order(order.row + order.first[k], trace->track[k].slice_count, sizeof *order.row,
+                 slice_order, slices);
     }
     slices->count = order.kept;
     gather_wide(slices->start, &order);
@@ -178,8 +170,8 @@ int an_trace_order_counters(struct an_trace *trace, uint32_t *track)
     for (size_t k = 0; k < trace->track_count && !rc; k++) {
         trace->track[k].counter_first = order.first[k];
         trace->track[k].counter_count = order.first[k + 1] - order.first[k];
-        qsort_r(order.row + order.first[k], trace->track[k].counter_count, sizeof *order.row,
-                counter_order, counters->time);
+        an_order(order.row + order.first[k], trace->track[k].counter_count, sizeof *order.row,
+                 counter_order, counters->time);
     }
     if (!rc) {
         counters->count = order.kept;
