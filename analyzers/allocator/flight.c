@@ -13,8 +13,7 @@
 
 #include "analyzers/steps/context.h"
 
-#define GROUPS_MOST  256
-#define MEMBERS_MOST 4096 /* of one group, where the dump says which they are */
+#define MEMBERS_MOST 65536 /* of one group, where the dump says which they are */
 #define LIST_MOST    160
 
 /* One entry of a rank. */
@@ -35,6 +34,7 @@ struct progress {
 /* How well it is known who holds up a group, the best last. */
 enum evidence {
     EVIDENCE_NONE,
+    EVIDENCE_WAITS,  /* who has not issued it waits in another group */
     EVIDENCE_STOPS,  /* all issued the same, none completed it */
     EVIDENCE_ISSUED, /* ... but some issued fewer after it */
     EVIDENCE_COMPLETED,
@@ -141,6 +141,11 @@ static bool has_not_issued(const struct progress *progress, int64_t number)
     return progress->issued < number && !progress->no_dump;
 }
 
+static bool is_last_issued(const struct progress *progress, int64_t number)
+{
+    return progress->issued == number;
+}
+
 static bool holds_up(const struct progress *progress, int64_t number)
 {
     return has_not_issued(progress, number) && !progress->waits;
@@ -152,13 +157,14 @@ static bool has_no_dump(const struct progress *progress, int64_t number)
     return progress->no_dump;
 }
 
-/* The ranks of a group below the highest one that have no dump, where its members are not known. */
+/* The ranks of a group that have no dump, where its members are not known: if they can be the first
+ * `size` ranks. */
 static const char *missing_text(struct an_context *context, const struct progress *progress,
                                 size_t ranks, int64_t size)
 {
     char text[LIST_MOST] = "";
     int64_t next = 0;
-    if (size <= (int64_t)ranks)
+    if (size <= (int64_t)ranks || progress[ranks - 1].rank >= size)
         return "";
     for (size_t i = 0; i <= ranks; i++) {
         int64_t rank = i < ranks ? progress[i].rank : size;
@@ -180,17 +186,19 @@ static int rank_order(const void *left, const void *right)
     return AN_COMPARE(*(const int64_t *)left, *(const int64_t *)right);
 }
 
-/* How far each rank came in the entries of one group. */
+/* How far each rank came in the entries of one group. Under each number the ranks come in the same
+ * order, so the next one is looked for first. */
 static size_t find_progress(const struct entry *entry, size_t count, struct progress *progress)
 {
-    size_t ranks = 0;
+    size_t ranks = 0, at = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t at = 0;
-        while (at < ranks && progress[at].rank != entry[i].rank)
-            at++;
-        if (at == ranks)
-            progress[ranks++] =
-                (struct progress){.rank = entry[i].rank, .issued = -1, .completed = -1};
+        size_t others = 0;
+        for (; others < ranks && progress[at].rank != entry[i].rank; others++)
+            at = at + 1 < ranks ? at + 1 : 0;
+        if (others == ranks) {
+            at = ranks++;
+            progress[at] = (struct progress){.rank = entry[i].rank, .issued = -1, .completed = -1};
+        }
         if (entry[i].number > progress[at].issued)
             progress[at].issued = entry[i].number;
         if (entry[i].completed && entry[i].number > progress[at].completed)
@@ -200,16 +208,24 @@ static size_t find_progress(const struct entry *entry, size_t count, struct prog
     return ranks;
 }
 
-/* Completes what was retired and issued by all ranks, and finds their progress again. */
+/* Completes what was retired and issued by all ranks that have entries of the group: the dump of
+ * another one may have lost them, as it keeps the last ones only. */
 static void complete_retired(struct entry *entry, size_t count, struct progress *progress,
                              size_t ranks)
 {
     int64_t issued = INT64_MAX;
     for (size_t i = 0; i < ranks; i++)
-        issued = progress[i].issued < issued ? progress[i].issued : issued;
-    for (size_t i = 0; i < count; i++)
-        entry[i].completed |= entry[i].retired && entry[i].number <= issued;
-    find_progress(entry, count, progress);
+        if (progress[i].issued >= 0 && progress[i].issued < issued)
+            issued = progress[i].issued;
+    for (size_t i = 0; i < count; i++) {
+        if (!entry[i].retired || entry[i].number > issued)
+            continue;
+        const struct progress key = {.rank = entry[i].rank};
+        struct progress *own = bsearch(&key, progress, ranks, sizeof key, progress_order);
+        entry[i].completed = true;
+        if (own && entry[i].number > own->completed)
+            own->completed = entry[i].number;
+    }
 }
 
 /* What differs between the ranks under one number: the first such number. NULL: nothing. */
@@ -263,18 +279,22 @@ static bool has_dump(const struct an_trace *trace, int64_t rank)
 }
 
 /* Appends the members of a group that have no entry in it, where the dump says who they are:
- * "members":"0-3,8". Returns how many ranks there are then. */
+ * "members":"0-3,8-56/16". `room`: so many at most. Returns how many ranks there are then. */
 static size_t add_members(const struct an_trace *trace, const char *payload,
-                          struct progress *progress, size_t ranks)
+                          struct progress *progress, size_t ranks, size_t room)
 {
     const char *text = strstr(payload, "\"members\":\"");
     size_t known = ranks;
     char *end = NULL;
     for (text = text ? text + 11 : ""; *text >= '0' && *text <= '9'; text = end + (*end == ',')) {
-        int64_t first = strtoll(text, &end, 10), last = first;
+        int64_t first = strtoll(text, &end, 10), last = first, step = 1;
         if (*end == '-')
             last = strtoll(end + 1, &end, 10);
-        for (int64_t rank = first; rank <= last && ranks < known + MEMBERS_MOST; rank++) {
+        if (*end == '/')
+            step = strtoll(end + 1, &end, 10);
+        if (step < 1 || last > INT32_MAX || step > INT32_MAX)
+            continue;
+        for (int64_t rank = first; rank <= last && ranks < known + room; rank += step) {
             struct progress member = {.rank = rank, .issued = -1, .completed = -1};
             if (bsearch(&member, progress, known, sizeof member, progress_order))
                 continue;
@@ -286,12 +306,12 @@ static size_t add_members(const struct an_trace *trace, const char *payload,
     return ranks;
 }
 
-/* The lowest and highest numbers that ranks completed, and the highest that one issued. */
-static int64_t find_ends(const struct looked *looked, struct an_flight_group *out, bool *even)
+/* The lowest and highest numbers that ranks completed. *fewest: the highest number that each rank
+ * issued which issued one at all; false: some issued more. */
+static bool find_ends(const struct looked *looked, struct an_flight_group *out, int64_t *fewest)
 {
-    int64_t issued = -1;
-    *even = true;
-    out->completed_low = INT64_MAX;
+    int64_t most = -1;
+    *fewest = out->completed_low = INT64_MAX;
     out->completed_high = -1;
     for (size_t i = 0; i < looked->ranks; i++) {
         const struct progress *progress = &looked->progress[i];
@@ -301,10 +321,12 @@ static int64_t find_ends(const struct looked *looked, struct an_flight_group *ou
             out->completed_low = progress->completed;
         if (progress->completed > out->completed_high)
             out->completed_high = progress->completed;
-        *even &= issued < 0 || issued == progress->issued;
-        issued = progress->issued > issued ? progress->issued : issued;
+        *fewest = progress->issued < *fewest ? progress->issued : *fewest;
+        most = progress->issued > most ? progress->issued : most;
     }
-    return issued;
+    if (most < 0)
+        out->completed_low = -1;
+    return most < 0 || *fewest == most;
 }
 
 /* The first collective that not all ranks completed: what it is, and who did not issue it. */
@@ -312,8 +334,8 @@ static void find_stuck(struct an_context *context, const struct entry *entry, si
                        struct looked *looked, struct an_flight_group *out)
 {
     const struct an_trace *trace = context->trace;
-    bool even;
-    int64_t late = 0, issued = find_ends(looked, out, &even);
+    int64_t late = 0, fewest;
+    bool even = find_ends(looked, out, &fewest);
     out->behind =
         ranks_text(context, looked->progress, looked->ranks, is_behind, out->completed_low, &late);
     for (size_t i = 0; i < count && out->stuck == STORE_ABSENT; i++) {
@@ -338,7 +360,7 @@ static void find_stuck(struct an_context *context, const struct entry *entry, si
     } else if (!even) {
         looked->evidence = EVIDENCE_ISSUED;
         out->behind =
-            ranks_text(context, looked->progress, looked->ranks, has_not_issued, issued, &late);
+            ranks_text(context, looked->progress, looked->ranks, is_last_issued, fewest, &late);
     }
     if (*out->missing)
         looked->evidence = EVIDENCE_NO_DUMP;
@@ -350,14 +372,15 @@ static int look_at_group(struct an_context *context, struct entry *entry, size_t
 {
     const struct an_trace *trace = context->trace;
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[entry[0].slice]);
-    struct progress *progress = calloc(count + MEMBERS_MOST, sizeof *progress);
+    size_t members = (size_t)an_time_min(detail->ranks > 0 ? detail->ranks : 0, MEMBERS_MOST);
+    struct progress *progress = calloc(count + members, sizeof *progress);
     int64_t without;
     looked->progress = progress;
     if (!progress)
         return TACHO_ENOMEM;
     size_t seen = find_progress(entry, count, progress);
-    complete_retired(entry, count, progress, seen);
-    looked->ranks = add_members(trace, detail->payload, progress, seen);
+    looked->ranks = add_members(trace, detail->payload, progress, seen, members);
+    complete_retired(entry, count, progress, looked->ranks);
     *out = (struct an_flight_group){.stuck = STORE_ABSENT,
                                     .stuck_name = "",
                                     .stuck_at = "",
@@ -380,14 +403,19 @@ static int look_at_group(struct an_context *context, struct entry *entry, size_t
 
 /* ---- which group to speak of ---------------------------------------------------------------------------------------------- */
 
-/* Marks those that hold a group up because they wait in another one, for a rank that holds that up:
- * they are not the cause. */
+static bool waits_for_rank(enum evidence evidence)
+{
+    return evidence == EVIDENCE_NOT_ISSUED || evidence == EVIDENCE_NO_DUMP;
+}
+
+/* Marks those that hold a group up because they wait in another one, for a rank that holds that up
+ * or has no dump: they are not the cause. */
 static int mark_waiting(struct looked *looked, const struct an_flight_group *group, size_t count)
 {
     int64_t *waiting = NULL;
     size_t waits = 0, room = 0;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; looked[i].evidence == EVIDENCE_NOT_ISSUED && k < looked[i].ranks; k++) {
+        for (size_t k = 0; waits_for_rank(looked[i].evidence) && k < looked[i].ranks; k++) {
             if (looked[i].progress[k].issued < group[i].stuck)
                 continue;
             if (an_grow(&waiting, &room, waits + 1, sizeof *waiting)) {
@@ -398,10 +426,16 @@ static int mark_waiting(struct looked *looked, const struct an_flight_group *gro
         }
     if (waits)
         qsort(waiting, waits, sizeof *waiting, rank_order);
-    for (size_t i = 0; i < count && waits; i++)
-        for (size_t k = 0; k < looked[i].ranks; k++)
+    for (size_t i = 0; i < count && waits; i++) {
+        bool any = false;
+        for (size_t k = 0; k < looked[i].ranks; k++) {
             looked[i].progress[k].waits = bsearch(&looked[i].progress[k].rank, waiting, waits,
                                                   sizeof *waiting, rank_order) != NULL;
+            any |= holds_up(&looked[i].progress[k], group[i].stuck);
+        }
+        if (looked[i].evidence == EVIDENCE_NOT_ISSUED && !any)
+            looked[i].evidence = EVIDENCE_WAITS;
+    }
     free(waiting);
     return 0;
 }
@@ -424,6 +458,7 @@ static const char *sentence_of(struct an_context *context, const struct an_fligh
                                enum evidence evidence, const char *who)
 {
     static const char *const parts[][2] = {
+        [EVIDENCE_WAITS] = {" for rank ", ", which waits in another group."},
         [EVIDENCE_STOPS] = {": rank ",
                             " did not complete it, and every dump stops there. Where all "
                             "ranks issued it, look at the network and at "
@@ -470,7 +505,7 @@ static const char *add_others(struct an_context *context, const char *sentence,
         return sentence;
     const char *who = ranks_text(context, looked[best].progress, looked[best].ranks, holds_up,
                                  group[best].stuck, &most);
-    return who ? an_arena_format(context->arena, "%s So does group %s, for rank %s.", sentence,
+    return who ? an_arena_format(context->arena, "%s Group %s waits for rank %s.", sentence,
                                  group[best].name, who)
                : NULL;
 }
@@ -495,25 +530,35 @@ static const char *speak(struct an_context *context, struct looked *looked,
     const char *who = own->behind;
     if (looked[best].evidence == EVIDENCE_NO_DUMP)
         who = own->missing;
-    if (looked[best].evidence == EVIDENCE_NOT_ISSUED && most > 0)
+    if (looked[best].evidence == EVIDENCE_NOT_ISSUED)
         who = ranks_text(context, looked[best].progress, looked[best].ranks, holds_up, own->stuck,
                          &who_count);
     const char *sentence = who ? sentence_of(context, own, looked[best].evidence, who) : NULL;
-    return looked[best].evidence == EVIDENCE_NOT_ISSUED && most > 0
+    return looked[best].evidence == EVIDENCE_NOT_ISSUED
                ? add_others(context, sentence, looked, group, count, best)
                : sentence;
+}
+
+static size_t count_groups(const struct entry *entry, size_t count)
+{
+    size_t groups = count > 0;
+    for (size_t i = 1; i < count; i++)
+        groups += entry[i].communicator != entry[i - 1].communicator;
+    return groups;
 }
 
 static int flight_run(struct an_context *context)
 {
     struct an_flight *flight = &context->result->flight;
-    struct an_flight_group *group = an_arena_zero(context->arena, GROUPS_MOST, sizeof *group);
-    struct looked *looked = calloc(GROUPS_MOST, sizeof *looked);
     struct entry *entry = NULL;
     size_t count = 0;
     *flight = (struct an_flight){.reason = "no flight recorder dump", .sentence = ""};
-    int rc = group && looked ? list_entries(context->trace, &entry, &count) : TACHO_ENOMEM;
-    for (size_t i = 0, next; i < count && !rc && flight->group_count < GROUPS_MOST; i = next) {
+    int rc = list_entries(context->trace, &entry, &count);
+    size_t groups = count_groups(entry, count);
+    struct an_flight_group *group = an_arena_zero(context->arena, groups, sizeof *group);
+    struct looked *looked = calloc(groups + 1, sizeof *looked);
+    rc = rc || (group && looked) ? rc : TACHO_ENOMEM;
+    for (size_t i = 0, next; i < count && !rc; i = next) {
         for (next = i + 1; next < count && entry[next].communicator == entry[i].communicator;)
             next++;
         size_t at = flight->group_count++;
@@ -523,7 +568,7 @@ static int flight_run(struct an_context *context)
         rc = mark_waiting(looked, group, flight->group_count);
     if (!rc)
         flight->sentence = speak(context, looked, group, flight->group_count);
-    for (size_t i = 0; looked && i < GROUPS_MOST; i++)
+    for (size_t i = 0; looked && i < groups; i++)
         free(looked[i].progress);
     free(looked);
     free(entry);

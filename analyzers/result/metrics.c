@@ -842,7 +842,7 @@ const struct an_metric an_metrics[] = {
     {"flight_recorder[]/ranks", "ranks", "of the group", "pg_config", ""},
     {"flight_recorder[]/ranks_seen", "ranks", "that have a dump", "", ""},
     {"flight_recorder[]/completed_low", "", "lowest of the ranks' last completed collective", "",
-     "-1: a rank completed none that its buffer still holds"},
+     "null: a rank completed none that its buffer still holds"},
     {"flight_recorder[]/completed_high", "", "highest of them", "", ""},
     {"flight_recorder[]/behind", "",
      "ranks that did not issue the collective that the others wait in, else those that completed "

@@ -518,12 +518,12 @@ struct an_allocator {
 /* A group of ranks and how far each has come in its sequence of collectives. */
 struct an_flight_group {
     const char *name;
-    int64_t ranks, seen; /* of the group; of which there is a dump */
-    int64_t completed_low, completed_high;
-    const char *behind;  /* ranks with the lowest number: "3", "0-2,5" */
-    bool absent;         /* these never issued the one that the others wait in */
-    const char *missing; /* ranks without a dump; "" */
-    int64_t stuck;       /* number of the collective that the others wait in; STORE_ABSENT: none */
+    int64_t ranks, seen;                   /* of the group; of which there is a dump */
+    int64_t completed_low, completed_high; /* of the ranks; -1: none */
+    const char *behind;                    /* ranks with the lowest number: "3", "0-2,5" */
+    bool absent;                           /* these never issued the one that the others wait in */
+    const char *missing;                   /* ranks without a dump; "" */
+    int64_t stuck; /* number of the collective that the others wait in; STORE_ABSENT: none */
     const char *stuck_name, *stuck_at; /* what it is, and where the program called it; "" */
     const char *mismatch; /* what differs between the ranks at one number; NULL: nothing */
 };

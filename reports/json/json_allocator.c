@@ -75,13 +75,18 @@ static void put_group(struct rep_writer *writer, const void *row)
 {
     const struct an_flight_group *group = row;
     const char *none = "no collective is unfinished";
+    const char *empty = "a rank completed none that its buffer still holds";
     rep_put_text(writer, "name", group->name);
     rep_put_count(writer, "ranks", an_int(group->ranks));
     rep_put_count(writer, "ranks_seen", an_int(group->seen));
-    rep_put_count(writer, "completed_low", an_int(group->completed_low));
-    rep_put_count(writer, "completed_high", an_int(group->completed_high));
+    rep_put_count(writer, "completed_low",
+                  group->completed_low < 0 ? an_int_none(empty) : an_int(group->completed_low));
+    rep_put_count(writer, "completed_high",
+                  group->completed_high < 0 ? an_int_none(empty) : an_int(group->completed_high));
     rep_put_text_or(writer, "behind", group->behind, none);
-    rep_put_text_or(writer, "missing", group->missing, "every rank has a dump");
+    rep_put_text_or(writer, "missing", group->missing,
+                    group->seen < group->ranks ? "no dump is known to be missing"
+                                               : "every rank has a dump");
     rep_put_count(writer, "stuck", group->stuck < 0 ? an_int_none(none) : an_int(group->stuck));
     rep_put_text_or(writer, "stuck_collective", group->stuck_name, none);
     rep_put_text_or(writer, "stuck_at", group->stuck_at, "no stack was recorded");

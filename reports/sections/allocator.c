@@ -10,6 +10,8 @@
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
 
+#define FLIGHT_GROUPS_MOST 64
+
 static void holder_name(char name[REP_NAME], const void *row)
 {
     snprintf(name, REP_NAME, "%s", ((const struct an_holder *)row)->name);
@@ -130,26 +132,40 @@ void rep_section_allocator(struct page *page, const struct an_result *result)
     }
 }
 
+/* How far the ranks of a process group came, and what they wait for. */
+static void flight_group(struct page *page, const struct an_flight_group *group)
+{
+    page_label(page, "Group");
+    page_item(page, "%.40s: %" PRId64 " of %" PRId64 " ranks", group->name, group->seen,
+              group->ranks);
+    if (group->completed_high < 0)
+        page_item(page, "none completed");
+    else if (group->completed_low == group->completed_high)
+        page_item(page, "all completed %" PRId64, group->completed_low);
+    else if (group->completed_low < 0)
+        page_item(page, "some completed none, others up to %" PRId64, group->completed_high);
+    else
+        page_item(page, "completed %" PRId64 " to %" PRId64, group->completed_low,
+                  group->completed_high);
+    if (group->stuck >= 0)
+        page_item(page, "waits in %" PRId64 " (%s) for rank %.80s", group->stuck, group->stuck_name,
+                  group->behind);
+    if (*group->missing)
+        page_item(page, "no dump of rank %.80s", group->missing);
+    if (group->mismatch)
+        page_item(page, "%.160s", group->mismatch);
+    page_end(page);
+}
+
 void rep_section_flight(struct page *page, const struct an_result *result)
 {
     const struct an_flight *flight = &result->flight;
-    for (size_t i = 0; !flight->reason && i < flight->group_count; i++) {
-        const struct an_flight_group *group = &flight->group[i];
-        page_label(page, "Group");
-        page_item(page, "%.40s: %" PRId64 " of %" PRId64 " ranks", group->name, group->seen,
-                  group->ranks);
-        if (group->completed_low == group->completed_high)
-            page_item(page, "all completed %" PRId64, group->completed_low);
-        else
-            page_item(page, "completed %" PRId64 " to %" PRId64, group->completed_low,
-                      group->completed_high);
-        if (group->stuck >= 0)
-            page_item(page, "waits in %" PRId64 " (%s) for rank %.80s", group->stuck,
-                      group->stuck_name, group->behind);
-        if (*group->missing)
-            page_item(page, "no dump of rank %.80s", group->missing);
-        if (group->mismatch)
-            page_item(page, "%.160s", group->mismatch);
-        page_end(page);
-    }
+    size_t count = flight->reason ? 0 : flight->group_count;
+    for (size_t i = 0; i < count && i < FLIGHT_GROUPS_MOST; i++)
+        flight_group(page, &flight->group[i]);
+    if (count <= FLIGHT_GROUPS_MOST)
+        return;
+    page_label(page, "More");
+    page_item(page, "%zu groups are not shown; --json lists all", count - FLIGHT_GROUPS_MOST);
+    page_end(page);
 }

@@ -105,39 +105,60 @@ static const char *group_of(const struct pickle_box *dict)
     return text ? text->text : "";
 }
 
-/* Ranks of a group while they are put in words. */
+/* Ranks of a group while they are put in words: each run of ranks that are `step` apart at once. */
 struct members {
     struct snapshot_group group;
-    int64_t first, last; /* the run that is not in words yet; -1: there is none */
+    int64_t first, last, step, count; /* the run that is not in words yet; count 0: there is none */
     bool too_long;
 };
 
+static void put_run(struct members *members, int64_t first, int64_t last, int64_t step)
+{
+    char *text = members->group.members, run[64];
+    size_t used = strlen(text);
+    int bytes = snprintf(run, sizeof run, "%s%" PRId64, used ? "," : "", first);
+    if (last > first)
+        bytes += snprintf(run + bytes, sizeof run - (size_t)bytes, "-%" PRId64, last);
+    if (step > 1)
+        bytes += snprintf(run + bytes, sizeof run - (size_t)bytes, "/%" PRId64, step);
+    members->too_long |= used + (size_t)bytes >= SNAPSHOT_MEMBERS;
+    if (!members->too_long)
+        memcpy(text + used, run, (size_t)bytes + 1);
+}
+
 static void end_run(struct members *members)
 {
-    char *text = members->group.members;
-    size_t used = strlen(text);
-    if (members->first < 0 || members->too_long)
-        return;
-    if (used)
-        strcpy(text + used++, ",");
-    int bytes = snprintf(text + used, SNAPSHOT_MEMBERS - used, "%" PRId64, members->first);
-    if (members->last > members->first)
-        bytes = snprintf(text + used, SNAPSHOT_MEMBERS - used, "%" PRId64 "-%" PRId64,
-                         members->first, members->last);
-    members->too_long |= bytes < 0 || (size_t)bytes + 1 >= SNAPSHOT_MEMBERS - used;
+    if (members->count == 1 || (members->count == 2 && members->step > 1)) {
+        put_run(members, members->first, members->first, 1);
+        if (members->count == 2)
+            put_run(members, members->last, members->last, 1);
+    } else if (members->count) {
+        put_run(members, members->first, members->last, members->step);
+    }
 }
 
 static void add_member(struct members *members, int64_t rank)
 {
+    bool begins = members->count == 1 && rank > members->last;
     members->group.ranks++;
-    if (rank < 0 || rank > RANK_MOST)
+    if (rank < 0 || rank > RANK_MOST) {
         members->too_long = true;
-    if (members->first >= 0 && rank == members->last + 1) {
-        members->last = rank;
         return;
     }
-    end_run(members);
-    members->first = members->last = rank;
+    if (begins || (members->count > 1 && rank == members->last + members->step)) {
+        members->step = begins ? rank - members->first : members->step;
+        members->last = rank;
+        members->count++;
+    } else if (members->count == 2 && members->step > 1 && rank > members->last) {
+        put_run(members, members->first, members->first, 1); /* the second begins another run */
+        members->first = members->last;
+        members->step = rank - members->first;
+        members->last = rank;
+    } else {
+        end_run(members);
+        members->first = members->last = rank;
+        members->count = 1;
+    }
 }
 
 /* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: which ranks a group has. They
@@ -146,7 +167,7 @@ int snapshot_flight_group(struct snapshot *snapshot, const struct pickle_box *di
 {
     const struct pickle_text *name = pickle_text(dict, "name"), *ranks = pickle_text(dict, "ranks");
     const struct pickle_box *list = pickle_list(dict, "ranks");
-    struct members members = {.first = -1};
+    struct members members = {.count = 0};
     if (!name || (!ranks && !list))
         return 0;
     for (size_t i = 0; list && i < list->count; i++)
@@ -251,7 +272,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     struct snapshot_stack stack;
     struct store_detail detail = STORE_DETAIL_NONE;
     struct imp_slice slice = {.category = "flight recorder", .detail = &detail};
-    char payload[360], track[80];
+    char payload[SNAPSHOT_MEMBERS + 260], track[80];
     snapshot->entries++;
     snapshot->rows.run->events++;
     if (number == STORE_ABSENT)

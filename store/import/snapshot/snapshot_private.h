@@ -14,7 +14,7 @@
 
 #define SNAPSHOT_DEVICES 64
 #define SNAPSHOT_RANGES  256
-#define SNAPSHOT_MEMBERS 100 /* bytes of the ranks of a group in words */
+#define SNAPSHOT_MEMBERS 400 /* bytes of the ranks of a group in words */
 
 /* Two hashes of the same numbers, as a key of maps: 128 bits do not meet by chance. */
 struct snapshot_key {
@@ -101,7 +101,8 @@ struct snapshot {
     struct imp_map groups; /* process group by hash of its name -> index in `group` */
     struct snapshot_group {
         int64_t ranks;
-        char members[SNAPSHOT_MEMBERS]; /* "0-3,8"; "": not known, or too many pieces */
+        /* "0-3,8-56/16": 0 to 3, and every 16th from 8 to 56; "": not known, or too many pieces */
+        char members[SNAPSHOT_MEMBERS];
     } * group;
     size_t group_count, group_room;
 };

@@ -150,7 +150,8 @@ is "ranks and bytes of collectives" "$(rows_of hang.tacho "SELECT DISTINCT d.ran
     JOIN detail d ON d.id = s.detail")" 4,8192,all_reduce
 # groups whose ranks do not begin at 0, in files whose names do not say "rank": the rank that waits for none is the cause
 for folder in 'chain|for rank 5, which has not issued it.  ' \
-    'two|for rank 5, which has not issued it. So does group 2, for rank 7.' 'ahead|none completed it. Rank 6 issued fewest after it'; do
+    'two|for rank 5, which has not issued it. Group 2 waits for rank 7.' 'ahead|none completed it. Rank 6 issued fewest after it' \
+    'dead|there is no dump of rank 7: look' 'strided|there is no dump of rank 48,64,80,' 'many|for rank 1, which has not issued it.'; do
     "$TACHO" report "made/${folder%%|*}" > out 2> err || fail "$folder: $(cat err)"
     tr '\n' ' ' < out | grep -qF "${folder#*|}" || fail "$folder: $(cat out)"
 done

@@ -503,15 +503,23 @@ def timed_flight(rank):
     return dump
 
 
-def grouped_flight(rank, entries):
-    """A dump of one of ranks 4 to 7, which form two pairs and a group of all; `entries`: numbers that it issued in each,
-    negative ones that are completed."""
-    groups = {"0": [4, 5, 6, 7], "1": [4, 5], "2": [6, 7]}
+def grouped_flight(rank, entries, groups=None):
+    """A dump of one of ranks 4 to 7, which form two pairs and a group of all, or of a rank of other groups; `entries`: numbers that it
+    issued in each, negative ones that are completed."""
+    groups = groups or {"0": [4, 5, 6, 7], "1": [4, 5], "2": [6, 7]}
     one = flight(rank, 0)["entries"][0]
     own = [{**one, "process_group": (name, "tp"), "collective_seq_id": abs(number),
             "state": "scheduled" if number > 0 else "completed"} for name, numbers in entries.items() for number in numbers]
     return {"version": "2.9", "pg_config": {name: {"name": name, "desc": "tp", "ranks": str(members)} for name, members in groups.items()
                                             if rank in members}, "entries": own}
+
+
+def fnv(text):
+    """The number by which tacho tells groups apart."""
+    number = 2166136261
+    for byte in text.encode():
+        number = (number ^ byte) * 16777619 % 2**32
+    return number
 
 
 def make(folder):
@@ -560,7 +568,17 @@ def make(folder):
         put(f"chain/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued), 2))
         issued = {4: {"1": [9], "0": [2]}, 5: {"0": [2]}, 6: {"2": [9], "0": [2]}, 7: {"0": [2]}}[rank]
         put(f"two/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued), 2))
-        put(f"ahead/_dump_{rank}", pickle.dumps(grouped_flight(rank, {"0": list(range(3, 6 if rank == 6 else 9))}), 2))
+        put(f"ahead/_dump_{rank}", pickle.dumps(grouped_flight(rank, {"0": list(range(3, {6: 6, 7: 8}.get(rank, 9)))}), 2))
+        # rank 7 has no dump: 6 waits for it, so 4, which waits for 6, waits for 7
+        if rank < 7:
+            issued = {4: {"3": [9]}, 5: {"1": [-8]}, 6: {"2": [9]}}[rank]
+            put(f"dead/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued, {"1": [4, 5], "2": [6, 7], "3": [4, 6]}), 2))
+    for rank in (0, 16, 32):  # of a group of every 16th rank, and of one that comes last of many
+        put(f"strided/_dump_{rank}", pickle.dumps(grouped_flight(rank, {"0": [1]}, {"0": list(range(0, 1024, 16))}), 2))
+    many = sorted((str(i) for i in range(300)), key=fnv)
+    for rank in (0, 1):
+        issued = {name: [-1, 2] if name == many[-1] and not rank else [-1] for name in many}
+        put(f"many/_dump_{rank}", pickle.dumps(grouped_flight(rank, issued, {name: [0, 1] for name in many}), 2))
     for rank, write in enumerate((json.dumps, pickle.dumps)):
         put(f"timed/nccl_trace_rank_{rank}", write(timed_flight(rank)))
     for name, (data, peak, now) in (("grown", expandable(False)), ("trimmed", expandable(True)), ("graphs", graphs()),
