@@ -28,7 +28,7 @@ PARTS = 8  # of an element, whose bytes are added up
 PLAIN = (int, float, str, bytes, type(None))  # elements that hold nothing else: a list of numbers for a plot is no leak of megabytes
 PLAIN_PART = 0.05  # of what memory grows by, from there on they are named
 FOUND, HOLDERS = 4, 3  # containers that are searched for, and those around each
-JOINED = 1024  # bytes a step by which an array gets larger
+JOINED = (0.25, 2)  # of what memory grows by: the least and most by which an array that is joined with more gets larger
 KINDS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 LIBRARIES = ("torch", "jax", "jaxlib", "tacho_hook")  # whose frames are not looked into
 OPTIMIZED = 1  # flag of the code of functions: their variables are in no dictionary
@@ -301,18 +301,17 @@ class Growth:
         return None
 
     def larger(self, count, arrays):
-        """An array that is joined with more in each step: "seen = torch.cat([seen, x])"."""
-        most, now = None, self.arrays()
-        for key, held in now.items():
-            grown = held - arrays.get(key, held)
-            if grown >= JOINED * count and (most is None or grown > most[0]):
-                most = grown, key
-        if most is None:
+        """An array that is joined with more in each step: "seen = torch.cat([seen, x])". It gets larger by about what memory grows by; a
+        batch of rows of any length is larger than an earlier one by chance."""
+        least, most = (part * self.rate * count for part in JOINED)
+        grown = {key: held - arrays[key] for key, held in self.arrays().items() if key in arrays}
+        key = max((key for key in grown if least <= grown[key] <= most), key=grown.get, default=None)
+        if key is None:
             return None
-        grown, (code, name, attribute) = most
+        code, name, attribute = key
         name = "%s.%s" % (name, attribute) if attribute else name
         where = place(name, code.co_name, JOINS % re.escape(name), code.co_filename, code.co_firstlineno)
-        return "array %s: %.2g MiB a step" % (where, grown / count / 2**20)
+        return "array %s: %.2g MiB a step" % (where, grown[key] / count / 2**20)
 
 
 growth = Growth()

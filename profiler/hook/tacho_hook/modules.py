@@ -60,7 +60,6 @@ class Modules:
         self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
         self.closed = None  # that module, while it runs
         self.root = lambda: None  # reference to the outermost module that was trained last
-        self.root_id = 0
         self.evaluates = self.is_other = False  # the last outermost module that was called evaluates; it is not the one that is trained
         self.undecided = None  # steps.passes at a call of that module in evaluation mode with gradients: will a backward pass follow?
         self.helpers = {}  # id of another module that is called without gradients -> (the last step with such a call, was it evaluation)
@@ -108,8 +107,8 @@ class Modules:
                 inside.add(thread())
                 trains = module.training and entry[2]  # a loss without parameters is always in training mode
                 if trains:
-                    if self.root_id != id(module) and grad_enabled():
-                        self.root_id, self.root = id(module), weakref.ref(module)
+                    if self.root() is not module and grad_enabled():
+                        self.root = entry[0]
                     self.evaluates, self.undecided = False, None
                     if not steps.open:
                         steps.begin()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps: from one update of the optimizer that updated first to its next one."""
 
+import gc
 import sys
 import weakref
 from threading import get_ident
@@ -8,7 +9,7 @@ from threading import get_ident
 from .library import lib, name_of, sample
 
 LOOKS = 8  # steps from one look at what the ranges cost to the next
-PASSES = 48  # backward passes without an update of any optimizer, after which each one is a step: the program updates by hand
+PASSES = 48  # backward passes of a program without an optimizer, after which each one is a step: it updates by hand
 OTHERS = 24  # updates of another optimizer in a row, after which its updates are the steps: the training has come to its next stage
 
 
@@ -19,6 +20,12 @@ def own_kind(torch):
     """The module of an accelerator that PyTorch itself does not know (NPU, HPU): its extension has given it a name."""
     named = getattr(getattr(torch, "_C", None), "_get_privateuse1_backend_name", None)
     return (named(),) if named is not None else ()
+
+
+def has_optimizer():
+    """Is there one that has yet to make its first update? Gradients are accumulated over hundreds of batches at times."""
+    kind = getattr(sys.modules.get("torch.optim"), "Optimizer", None)
+    return kind is not None and any(issubclass(type(held), kind) for held in gc.get_objects())
 
 
 class Accelerator:
@@ -103,7 +110,7 @@ class Steps:
         self.passes += 1
         self.sums[0] += self.forward and self.counted
         self.forward = False
-        if self.anchor is None and self.passes >= PASSES:
+        if self.passes == PASSES and self.anchor is None and not has_optimizer():
             self.anchor = self._by_passes
         if self.anchor is self._by_passes:
             self.root = None

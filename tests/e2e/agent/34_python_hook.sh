@@ -96,6 +96,46 @@ record short python3 loop.py 0
 "$TACHO" report short.tacho --section modules --width 200 > short.report 2>&1 || wrong "short steps: report: exit code $?"
 grep -q "^Incomplete: modules below level 1 .* would cost more than 0.4 % of a step" short.report || wrong "short steps: $(cat short.report)"
 
+# gradients that are accumulated for longer than a program without an optimizer goes on without a step; and such a program
+cat > accumulates.py << 'PYTHON'
+import sys, torch
+net, optimizer = torch.nn.Module(), torch.optim.SGD() if sys.argv[1] == "optimizer" else None
+for i in range(150):
+    net(i)
+    torch.autograd.backward(None)
+    if optimizer and i % 50 == 49: optimizer.step()
+PYTHON
+for is in optimizer:3 by-hand:103; do
+    record "${is%:*}" python3 accumulates.py "${is%:*}"
+    [ "$(one "${is%:*}" 'SELECT count("end") FROM step')" = "${is#*:}" ] || wrong "${is%:*}: $(one "${is%:*}" 'SELECT count("end") FROM step') steps"
+done
+
+# memory that something else than Python takes: an array that is larger than that of another batch is no reason
+cat > larger.py << 'PYTHON'
+import ctypes, torch
+class Array:
+    def __init__(self, count): self.nbytes = count
+malloc, fill = ctypes.CDLL(None).malloc, ctypes.CDLL(None).memset
+malloc.restype, fill.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+def main():
+    net, optimizer, joined = torch.nn.Module(), torch.optim.SGD(), Array(0)
+    for i in range(60):
+        batch = Array(i << 11)
+        if %s: joined = Array(i << 18)
+        fill(malloc(1 << 18), 1, 1 << 18)
+        net(batch)
+        torch.autograd.backward(None)
+        optimizer.step()
+main()
+PYTHON
+for joined in False True; do
+    sed "s/%s/$joined/" larger.py > "larger-$joined.py"
+    record "larger-$joined" python3 "larger-$joined.py"
+    ranges "larger-$joined" | grep growing > got
+    [ $joined = True ] || { [ ! -s got ] || wrong "an array that is larger by chance: $(cat got)"; continue; }
+    [ "$(cat got)" = "growing array joined of main (larger-True.py:6): 0.25 MiB a step 1" ] || wrong "an array that is joined: $(cat got)"
+done
+
 # what a step costs is mostly calls of the hook's functions, and of those that it calls: their code is cold each time. So many of
 # them in a step between two looks
 cat > calls.py << 'PYTHON'
