@@ -44,6 +44,7 @@ static const char *const places[] = {
     "text after the end of the trace",
     "text behind the end of the trace", /* what older versions wrote */
     "database page missing",
+    "log beside the database",
     "plane or line is damaged",
     "compressed packets that are damaged",
     "entry with more than",

@@ -5,10 +5,12 @@
 #include "store/import/input/database.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/import/input/input.h"
@@ -21,9 +23,8 @@
 /* Instructions that all queries of a database may take: so many, and so many for each of its bytes.
  * Real ones take a few for a byte; pages of a damaged one can lead to each other, and a table of a
  * few pages then has more rows than any program has time for. */
-#define STEPS_FREE       10000000
-#define STEPS_A_BYTE     200
-#define STEPS_BYTES_MOST (INT64_MAX / STEPS_A_BYTE - STEPS_FREE)
+#define STEPS_FREE   10000000
+#define STEPS_A_BYTE 200
 
 /* SQLite calls this now and then; non-zero stops a long query. */
 static int on_progress(void *ctx)
@@ -34,16 +35,18 @@ static int on_progress(void *ctx)
     return database->stopped || (database->steps_most && database->steps > database->steps_most);
 }
 
-/* Sets how many instructions queries may take. */
+/* Sets how many instructions queries may take. Pages that a log (-wal) holds count too. */
 static void limit_steps(struct imp_database *database)
 {
-    sqlite3_file *file = NULL;
-    sqlite3_int64 bytes = 0;
-    sqlite3_file_control(database->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-    if (!file || !file->pMethods || file->pMethods->xFileSize(file, &bytes) != SQLITE_OK)
-        return;
-    bytes = bytes < STEPS_BYTES_MOST ? bytes : STEPS_BYTES_MOST;
-    database->steps_most = database->steps + STEPS_FREE + STEPS_A_BYTE * bytes;
+    sqlite3_stmt *st = NULL;
+    sqlite3_prepare_v2(database->db,
+                       "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", -1,
+                       &st, NULL);
+    if (st && sqlite3_step(st) == SQLITE_ROW) {
+        int64_t bytes = sqlite3_column_int64(st, 0);
+        database->steps_most = database->steps + STEPS_FREE + STEPS_A_BYTE * bytes;
+    }
+    sqlite3_finalize(st);
 }
 
 /* Says why the database at `path` cannot be read; returns the code. */
@@ -147,6 +150,16 @@ static int open_cut(struct imp_database *database)
     return status == SQLITE_OK ? status : first_read(database->db);
 }
 
+/* Is there a log (-wal) beside it? What it holds is not in the file yet: its program was killed, or
+ * still writes. */
+static bool has_log(const struct store_place *place)
+{
+    char name[sizeof place->name + 8];
+    struct stat stat;
+    snprintf(name, sizeof name, "%s-wal", place->name);
+    return !fstatat(place->folder, name, &stat, AT_SYMLINK_NOFOLLOW) && stat.st_size > 0;
+}
+
 /* Opens a database that is not compressed. */
 static int open_plain(struct imp_database *database, const char *path, const char *again,
                       struct tacho_error *err)
@@ -155,9 +168,12 @@ static int open_plain(struct imp_database *database, const char *path, const cha
         return fail(database, SQLITE_CANTOPEN, path, again, err);
     database->placed = true;
     int status = try_open(database, "");
-    /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
-    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY)
+    /* In WAL mode a database in a folder that cannot be written only opens as immutable, which
+     * leaves its log out. */
+    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY) {
         status = try_open(database, "?immutable=1");
+        database->without_log = has_log(&database->place);
+    }
     if (status == SQLITE_CORRUPT && !database->stopped && is_cut(database))
         status = open_cut(database);
     if (status == SQLITE_OK && !store_sqlite_is_data(database->db))
@@ -256,7 +272,9 @@ int imp_database_losses(struct imp_database *database)
     if (database->missing && !code)
         code = imp_loss(database->run, "database page missing: the file was cut off",
                         database->missing);
-    database->run->truncated |= database->missing > 0;
+    if (database->without_log && !code)
+        code = imp_loss(database->run, "log beside the database (-wal) was not read", 1);
+    database->run->truncated |= database->missing > 0 || database->without_log;
     return code;
 }
 

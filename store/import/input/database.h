@@ -17,6 +17,7 @@ struct imp_database {
     bool placed;
     bool stopped;              /* by the user, inside SQLite */
     bool cut;                  /* the compressed data ended early or is damaged */
+    bool without_log;          /* there is a log beside it, which is not read */
     int64_t steps, steps_most; /* instructions of SQLite's machine so far; at most, 0: not known */
     /* Of a file that was cut off: bytes of a page, pages that it should have, that are gone; how
      * SQLite reads it then, and how any other one. */

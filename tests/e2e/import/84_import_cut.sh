@@ -71,6 +71,10 @@ is "records beside those that are too long" "$(rows_of db_long.tacho "SELECT sub
 is "what is too long" "$(rows_of db_long.tacho "$losses" | tr -d '"')" 'record with a text beyond 256 KiB: not read=2'
 import cut/leading.rpd leading.tacho
 rows_of leading.tacho "$losses" | grep -q 'damaged: the rest of it was not read' || fail "pages that lead to each other: $(rows_of leading.tacho "$losses")"
+import cut/log.rpd log.tacho
+# where the import may read nothing but the file, rows in the log beside it are missing, and it says so
+found="$(rows_of log.tacho "$count") $(rows_of log.tacho "$losses" | tr -d '"')"
+[ "$found" = '100 log beside the database (-wal) was not read=1' ] || [ "$found" = '1000 ' ] || fail "a log beside a database: $found"
 import cut/threads.sqlite cut_threads.tacho
 names=$(rows_of cut_threads.tacho "SELECT count(*) FROM track WHERE name = 'worker'")
 [ "$names" -gt 2000 ] && [ "$names" -lt 6000 ] || fail "names of threads before the cut: $names"

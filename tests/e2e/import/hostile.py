@@ -277,6 +277,29 @@ def leading_pages(path):
         file.write(data)
 
 
+def left_in_log(path):
+    """A database of rocmProfileData whose program was killed: 100 rows are in the file, the others in the log beside it."""
+    made = path + ".made"
+    db = sqlite3.connect(made, isolation_level=None)
+    db.executescript("""
+        CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId, queueId, sequenceId, start, "end", description_id, opType_id);
+        CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id, op_id);
+        CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid, tid, start, "end", apiName_id, args_id);
+        INSERT INTO rocpd_string VALUES (1, 'hipFree');
+        INSERT INTO rocpd_api WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 100)
+            SELECT n, 1, 1, 10 * n + 1, 10 * n + 5, 1, 1 FROM i;
+        PRAGMA journal_mode=WAL;
+        PRAGMA wal_autocheckpoint=0;
+        BEGIN;
+        INSERT INTO rocpd_api WITH RECURSIVE i(n) AS (SELECT 101 UNION ALL SELECT n + 1 FROM i WHERE n < 1000)
+            SELECT n, 1, 1, 10 * n + 1, 10 * n + 5, 1, 1 FROM i;
+        COMMIT;""")
+    for end in ("", "-wal"):
+        shutil.copy(made + end, path + end)
+    db.close()
+
+
 def cut_nsight(folder):
     """An export of Nsight Systems without the last pages of its names of threads, which are the end of the file."""
     path = os.path.join(folder, "threads.sqlite")
@@ -305,6 +328,7 @@ def make(folder):
     cut_rocpd(os.path.join(folder, "cut"))
     long_rocpd(os.path.join(folder, "cut"))
     leading_pages(os.path.join(folder, "cut", "leading.rpd"))
+    left_in_log(os.path.join(folder, "cut", "log.rpd"))
     cut_nsight(os.path.join(folder, "cut"))
 
 
