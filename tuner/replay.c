@@ -89,7 +89,7 @@ static int add_result(struct tuner_replay *replay, const json_t *result)
     char text[64];
     if (json_object_size(configuration) == 0)
         return TACHO_EFORMAT;
-    bool first = !replay->space.count;
+    size_t known = replay->space.dimensions;
     json_object_foreach((json_t *)configuration, name, value)
     {
         int at = tuner_space_dimension(&replay->space, name);
@@ -100,8 +100,8 @@ static int add_result(struct tuner_replay *replay, const json_t *result)
             return found;
         level[at] = (uint16_t)found;
     }
-    bool same = json_object_size(configuration) == replay->space.dimensions;
-    if (!same && !first)
+    bool same = json_object_size(configuration) == known && replay->space.dimensions == known;
+    if (!same && replay->space.count)
         return TACHO_EFORMAT;
     return tuner_space_add(&replay->space, level);
 }
@@ -155,7 +155,8 @@ int tuner_replay_read(const char *path, struct tuner_replay *replay, struct tach
         return 0;
     tuner_replay_clear(replay);
     return fail(err, rc, path,
-                rc == TACHO_EFORMAT ? "no results that were measured" : tacho_error_text(rc));
+                rc == TACHO_EFORMAT ? "no result was measured, or results have different parameters"
+                                    : tacho_error_text(rc));
 }
 
 void tuner_replay_clear(struct tuner_replay *replay)

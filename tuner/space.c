@@ -109,7 +109,7 @@ static void place_levels(struct tuner_dimension *row, const struct placed *sorte
         double number = sorted[i].number;
         if (i < absent)
             row->place[i] = -1;
-        else if (words || numbers < 2)
+        else if (words || numbers < 2 || !(high > low)) /* "1" and "1.0" */
             row->place[i] = (double)(i - absent) / fmax((double)numbers - 1, 1);
         else if (by_log)
             row->place[i] = log(number / low) / log(high / low);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tuner/process.h"
+#include "tuner/replay.h"
 #include "tuner/search.h"
 
 static void make_space(struct tuner_space *space, const char *const *texts)
@@ -270,6 +271,48 @@ static void test_what_matters(void **state)
     tuner_space_clear(&space);
 }
 
+/* What tuner_replay_read says of a cache with these configurations, each of which took 1 ms. */
+static int read_cache(const char *const *configurations, struct tuner_replay *replay)
+{
+    struct tacho_error err = {0};
+    char path[] = "/tmp/test_tuner_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    assert_non_null(file);
+    fputs("{\"results\":[", file);
+    for (size_t i = 0; configurations[i]; i++)
+        fprintf(file,
+                "%s{\"configuration\":%s,\"objectives\":[\"time\"],\"invalidity\":\"correct\","
+                "\"measurements\":[{\"name\":\"time\",\"value\":1}]}",
+                i ? "," : "", configurations[i]);
+    fputs("]}", file);
+    assert_int_equal(fclose(file), 0);
+    int rc = tuner_replay_read(path, replay, &err);
+    remove(path);
+    return rc;
+}
+
+/* Configurations of other parameters than the first one has are refused: their width is another. */
+static void test_replay_of_other_parameters(void **state)
+{
+    (void)state;
+    struct tuner_replay replay;
+    static const char *const same[] = {"{\"a\":1,\"b\":2}", "{\"b\":3,\"a\":1}",
+                                       "{\"a\":1.5,\"b\":true}", NULL};
+    assert_int_equal(read_cache(same, &replay), 0);
+    assert_int_equal(replay.space.count, 3);
+    tuner_replay_clear(&replay);
+    static const char *const more[] = {
+        "{\"a\":1,\"b\":2}", "{\"a\":1,\"b\":3}", "{\"a\":2,\"b\":2}",
+        "{\"a\":1,\"b\":2,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1}", NULL};
+    assert_int_equal(read_cache(more, &replay), TACHO_EFORMAT);
+    static const char *const other[] = {"{\"a\":1,\"b\":2}", "{\"a\":1,\"c\":3}", NULL};
+    assert_int_equal(read_cache(other, &replay), TACHO_EFORMAT);
+    static const char *const fewer[] = {"{\"a\":1,\"b\":2}", "{\"a\":1}", NULL};
+    assert_int_equal(read_cache(fewer, &replay), TACHO_EFORMAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_told_again),
         cmocka_unit_test(test_what_matters),
+        cmocka_unit_test(test_replay_of_other_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
