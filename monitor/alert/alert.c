@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FARTHER 2 /* times a move that was sent: sent again */
+#define FARTHER    2 /* times a move that was sent: sent again */
+#define RATE_LIMIT "rate limit"
 
 const char *mon_severity_name(enum mon_severity severity)
 {
@@ -88,7 +89,7 @@ static const char *why_held(struct mon_alerts *alerts, struct mon_alert *alert,
         return isnan(alert->sent_s) ? "its begin was not sent" : NULL;
     if (alert->acknowledged)
         return "acknowledged";
-    return take_token(alerts, now_s) ? NULL : "rate limit";
+    return take_token(alerts, now_s) ? NULL : RATE_LIMIT;
 }
 
 static void notice(struct mon_alerts *alerts, struct mon_alert *alert, enum mon_event event,
@@ -101,6 +102,7 @@ static void notice(struct mon_alerts *alerts, struct mon_alert *alert, enum mon_
                              .send = !held,
                              .held = held,
                              .held_before = held ? 0 : alerts->held};
+    alert->waits = held && event != MON_RESOLVED && !strcmp(held, RATE_LIMIT);
     if (!held) {
         alert->sent_s = now_s;
         alerts->held = 0;
@@ -228,6 +230,15 @@ void mon_alerts_clear(struct mon_alerts *alerts, const char *code, int64_t rank,
     }
 }
 
+/* Is a page to be sent again, or now that the rate allows it? Without a token it waits for one,
+ * without a notice. */
+static bool is_due(struct mon_alerts *alerts, const struct mon_alert *alert, double now_s)
+{
+    bool page = isnan(alert->over_s) && alert->symptom.severity == MON_PAGE && !alert->acknowledged;
+    return page && (alert->waits || now_s - alert->sent_s >= MON_REPEAT_S) &&
+           has_token(alerts, now_s);
+}
+
 void mon_alerts_tick(struct mon_alerts *alerts, double now_s)
 {
     for (size_t i = 0; i < alerts->count; i++) {
@@ -237,10 +248,9 @@ void mon_alerts_tick(struct mon_alerts *alerts, double now_s)
         if (now_s - alert->over_s >= MON_HOLD_S) {
             alert->resolved = true;
             notice(alerts, alert, MON_RESOLVED, now_s);
-        } else if (isnan(alert->over_s) && alert->symptom.severity == MON_PAGE &&
-                   !alert->acknowledged && now_s - alert->sent_s >= MON_REPEAT_S &&
-                   has_token(alerts, now_s)) { /* else it waits for one, without a notice */
-            notice(alerts, alert, MON_REPEATED, now_s);
+        } else if (is_due(alerts, alert, now_s)) {
+            enum mon_event again = alert->waits ? MON_WORSE : MON_REPEATED;
+            notice(alerts, alert, isnan(alert->sent_s) ? MON_FIRING : again, now_s);
         }
     }
 }

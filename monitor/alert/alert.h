@@ -47,6 +47,7 @@ struct mon_alert {
     int64_t times;                  /* symptoms began so often */
     double begun_s, over_s, sent_s; /* over_s: NAN while a symptom is active */
     bool resolved, silenced, acknowledged;
+    bool waits; /* its last notice was held by the rate limit */
 };
 
 enum mon_event { MON_FIRING, MON_WORSE, MON_REPEATED, MON_RESOLVED };

@@ -171,6 +171,33 @@ static void test_repeated_within_rate(void **state)
     assert_int_equal(seen.held_before, 0);
 }
 
+/* A page that the rate limit held is sent once there is room, a ticket is not. */
+static void test_held_page(void **state)
+{
+    (void)state;
+    config.rate = 1;
+    mon_alerts_init(&alerts, &config, on_notice, &seen);
+    raise_one("STEP_TIME", MON_TICKET, MON_CAUSE_RANK, 3, 0);
+    raise_one("STEP_TIME", MON_TICKET, MON_CAUSE_RANK, 4, 1);
+    raise_one("STALLED", MON_PAGE, MON_CAUSE_HANG, -1, 2);
+    assert_int_equal(seen.sent, 1);
+    for (int i = 3; i < 3600; i++)
+        mon_alerts_tick(&alerts, i);
+    assert_int_equal(seen.sent, 1);
+    assert_int_equal(seen.fired, 3);
+    mon_alerts_tick(&alerts, 3601);
+    assert_int_equal(seen.sent, 2);
+    assert_int_equal(seen.fired, 4);
+    assert_int_equal(seen.held_before, 2);
+    mon_alerts_tick(&alerts, 2 * 3601);
+    assert_int_equal(seen.sent, 2);
+    raise_one("NAN", MON_PAGE, MON_CAUSE_HANG, 1, 2 * 3601); /* takes the only token */
+    raise_one("NAN", MON_PAGE, MON_CAUSE_HANG, 2, 2 * 3601); /* over before there is one */
+    mon_alerts_clear(&alerts, "NAN", 2, 2 * 3601 + 1);
+    mon_alerts_tick(&alerts, 3 * 3601 + 1);
+    assert_int_equal(seen.sent, 3);
+}
+
 static void test_silence(void **state)
 {
     (void)state;
@@ -259,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup(test_rate, setup),
         cmocka_unit_test_setup(test_slow_rate, setup),
         cmocka_unit_test_setup(test_repeated_within_rate, setup),
+        cmocka_unit_test_setup(test_held_page, setup),
         cmocka_unit_test_setup(test_silence, setup),
         cmocka_unit_test_setup(test_acknowledged, setup),
         cmocka_unit_test_setup(test_many, setup),
