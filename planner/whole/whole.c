@@ -207,6 +207,8 @@ int plan_make(const struct plan_request *request, struct plan_result *out, struc
     struct plan_case *of = &out->request.of;
     plan_parameters_of(&of->model, &out->parameters);
     derive_factors(&of->layout);
+    if (out->request.run.name)
+        learn(out);
     int rc = 0;
     if (is_complete(&of->layout)) {
         out->found.layout = of->layout;
@@ -216,9 +218,6 @@ int plan_make(const struct plan_request *request, struct plan_result *out, struc
     }
     if (rc)
         goto failed;
-    if (out->request.run.name) {
-        learn(out);
-    }
     evaluate(&out->request, &out->found);
     calibrate(out, &out->found);
     for (size_t i = 0; out->search && i < out->search->best_count; i++)

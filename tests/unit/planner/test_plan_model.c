@@ -419,6 +419,24 @@ static void test_kinds_of_a_run(void **state)
     near(rest[1], rest[0], 1e-9);
 }
 
+/* A layout is chosen by the run's own speeds, too: it is listed with the time that the plan has. */
+static void test_kinds_of_a_search(void **state)
+{
+    struct plan_request request = wider_than_run(192);
+    struct plan_result plan;
+    (void)state;
+    request.run.kinds = (struct plan_kinds){0.03, 0.01, 0.004, 0.002, 0};
+    request.run.seconds = 0.05;
+    request.of.layout.micro_batch = 0;
+    assert_int_equal(plan_make(&request, &plan, NULL), 0);
+    assert_true(plan.searched && plan.search->best_count > 1);
+    near(plan.search->best[0].time.seconds, plan.found.time.seconds, 1e-9);
+    for (size_t i = 0; i < plan.search->best_count; i++)
+        if (plan.search->best[i].layout.micro_batch == request.run.at.layout.micro_batch)
+            near(plan.search->best[i].time.seconds, 0.05, 1e-9);
+    plan_result_free(&plan);
+}
+
 /* The interval is wider where the run's own steps varied. */
 static void test_variation_of_a_run(void **state)
 {
@@ -461,13 +479,20 @@ static void test_accelerators(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),        cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_config),         cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_properties),     cmocka_unit_test(test_network),
-        cmocka_unit_test(test_peak),           cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_experts),        cmocka_unit_test(test_engine_experts),
-        cmocka_unit_test(test_search),         cmocka_unit_test(test_accelerators),
-        cmocka_unit_test(test_kinds_of_a_run), cmocka_unit_test(test_variation_of_a_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
+                                       cmocka_unit_test(test_flops),
+                                       cmocka_unit_test(test_config),
+                                       cmocka_unit_test(test_stages),
+                                       cmocka_unit_test(test_properties),
+                                       cmocka_unit_test(test_network),
+                                       cmocka_unit_test(test_peak),
+                                       cmocka_unit_test(test_contexts),
+                                       cmocka_unit_test(test_experts),
+                                       cmocka_unit_test(test_engine_experts),
+                                       cmocka_unit_test(test_search),
+                                       cmocka_unit_test(test_accelerators),
+                                       cmocka_unit_test(test_kinds_of_a_run),
+                                       cmocka_unit_test(test_kinds_of_a_search),
+                                       cmocka_unit_test(test_variation_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
