@@ -5,12 +5,14 @@
 set -u
 name=tacho-job-${SLURM_JOB_ID:-0}
 for folder in "${TACHO_TEXTFILES:-/var/lib/prometheus/node-exporter}" "${TMPDIR:-/tmp}"; do
-    pid=$(cat "$folder/$name.pid" 2> /dev/null)
+    pid=
+    [ -f "$folder/$name.pid" ] && pid=$(head -c 16 "$folder/$name.pid" 2> /dev/null)
     case ${pid:-none} in
     *[!0-9]*) ;;
     *)
-        # the file is the user's: only a process of this name is ended
-        if [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = tacho ]; then
+        # the file is the user's: only a process of this name and of that user is ended
+        if [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = tacho ] &&
+            [ "$(stat -c %u "/proc/$pid")" = "${SLURM_JOB_UID:-$(id -u)}" ]; then
             kill "$pid" 2> /dev/null
         fi
         ;;

@@ -139,6 +139,15 @@ watch=$(cat texts/tacho-job-7.pid)
 job "$SRC/share/slurm/epilog.sh" || fail "epilog: exit $?"
 for ((i = 0; i < 100; i++)); do [ -d "/proc/$watch" ] || break; sleep 0.1; done
 [ ! -d "/proc/$watch" ] && [ -z "$(ls texts)" ] || fail "the epilog leaves $(ls texts), process $watch"
+# a note that is no file does not hold up the epilog, which runs as root; a process of another user goes on
+mkfifo texts/tacho-job-7.pid
+job timeout 10 "$SRC/share/slurm/epilog.sh" || fail "epilog with a pipe: exit $?"
+bin/tacho watch --textfile "$PWD/other" > /dev/null &
+for ((i = 0; i < 100; i++)); do [ "$(cat "/proc/$!/comm")" = tacho ] && break; sleep 0.1; done
+echo "$!" > texts/tacho-job-7.pid
+SLURM_JOB_UID=$(($(id -u) + 1)) job "$SRC/share/slurm/epilog.sh" || fail "epilog: exit $?"
+[ -d "/proc/$!" ] && [ "$(cut -d ' ' -f 3 "/proc/$!/stat")" != Z ] || fail "the epilog has ended a process of another user"
+kill "$!"
 
 python3 -c 'import yaml' 2> /dev/null || { echo "python3 has no yaml: the other formats were not read"; exit 0; }
 for format in sloth openslo; do
