@@ -201,6 +201,7 @@ void mon_process_began(struct mon_monitor *monitor, int64_t rank, int64_t time)
     if (!known || known->index < 0)
         return;
     struct mon_symptom symptom = mon_symptom_of(monitor, "RESTARTED", MON_INFO, MON_CAUSE_ENDED);
+    char after[AN_WORDS];
     see(monitor, time);
     struct mon_kept_rank *seen = mon_history_rank_of(&monitor->history, rank);
     seen->end = time;
@@ -214,9 +215,9 @@ void mon_process_began(struct mon_monitor *monitor, int64_t rank, int64_t time)
     symptom.since_ns = monitor->last_end;
     symptom.found_ns = time;
     snprintf(symptom.text, sizeof symptom.text,
-             "the job was started again, %.3g s after its last step; the last one that is complete "
+             "the job was started again, %s after its last step; the last one that is complete "
              "is %" PRId64,
-             mon_seconds(time - monitor->last_end), monitor->last_step);
+             an_time_print(after, (double)(time - monitor->last_end) / 1e6, 3), monitor->last_step);
     mon_raise(monitor, &symptom);
     mon_clear(monitor, "RESTARTED", -1);
 }
@@ -341,7 +342,7 @@ static void check_silent(struct mon_monitor *monitor, double time_s)
         struct mon_kept_rank *seen = monitor->history.rank[i];
         double idle = time_s - mon_seconds(seen->end - monitor->begun_ns);
         bool silent = furthest - seen->index >= SILENT_STEPS && idle > bound;
-        char code[MON_NAME];
+        char code[MON_NAME], words[AN_WORDS];
         snprintf(code, sizeof code, "RANK_SILENT_%" PRId64, seen->rank);
         if (silent && !seen->silent) {
             struct mon_symptom symptom =
@@ -350,9 +351,9 @@ static void check_silent(struct mon_monitor *monitor, double time_s)
             symptom.since_ns = seen->end;
             symptom.rank[symptom.rank_count++] = seen->rank;
             snprintf(symptom.text, sizeof symptom.text,
-                     "rank %" PRId64 " has ended no step for %.3g s, others are %" PRId64
+                     "rank %" PRId64 " has ended no step for %s, others are %" PRId64
                      " steps further",
-                     seen->rank, idle, furthest - seen->index);
+                     seen->rank, an_time_print(words, 1e3 * idle, 3), furthest - seen->index);
             mon_raise(monitor, &symptom);
         } else if (!silent && seen->silent) {
             mon_clear(monitor, code, seen->rank);
@@ -382,6 +383,7 @@ void mon_tick(struct mon_monitor *monitor, int64_t now)
 void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to)
 {
     struct mon_symptom symptom = mon_symptom_of(monitor, "GAP", MON_INFO, MON_CAUSE_UNWATCHED);
+    char words[AN_WORDS];
     see(monitor, to);
     mon_progress_resume(&monitor->progress, mon_seconds(to - monitor->begun_ns));
     monitor->counted_ns = to > monitor->counted_ns ? to : monitor->counted_ns;
@@ -393,8 +395,8 @@ void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to)
     }
     symptom.since_ns = from;
     symptom.found_ns = to;
-    snprintf(symptom.text, sizeof symptom.text, "no watch was running for %.3g s",
-             mon_seconds(to - from));
+    snprintf(symptom.text, sizeof symptom.text, "no watch was running for %s",
+             an_time_print(words, (double)(to - from) / 1e6, 3));
     mon_raise(monitor, &symptom);
     mon_clear(monitor, "GAP", -1);
 }

@@ -261,8 +261,8 @@ static void raise_leak(struct mon_monitor *monitor, struct mon_counter *counter,
              an_time_print(soonest, 1e3 * fmax(0, forecast->soonest - passed_s), 2),
              an_time_print(latest, 1e3 * fmax(0, forecast->latest - passed_s), 2));
     if (step_s > 0)
-        snprintf(symptom.changed, sizeof symptom.changed, "%.3g MB a step",
-                 growth->per_unit * step_s / 1e6);
+        snprintf(symptom.changed, sizeof symptom.changed, "%s MB a step",
+                 an_number_print(per_s, growth->per_unit * step_s / 1e6, 3));
     mon_raise(monitor, &symptom);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
+#include "analyzers/base/words.h"
 #include "monitor/private.h"
 
 /* The period of a budget: the objective's, else the length of the run, else 30 days. */
@@ -206,7 +207,7 @@ static void raise_burn(struct mon_monitor *monitor, size_t i, const struct mon_b
     const struct mon_budget *budget = &monitor->budget[i];
     const struct mon_objective *objective = &budget->objective;
     double time_s = mon_seconds(now - monitor->begun_ns);
-    char code[MON_NAME];
+    char code[MON_NAME], first[AN_WORDS], second[AN_WORDS];
     snprintf(code, sizeof code, "BURN_%.50s", objective->name);
     struct mon_symptom symptom =
         mon_symptom_of(monitor, code, burn->page ? MON_PAGE : MON_TICKET, MON_CAUSE_OBJECTIVE);
@@ -227,9 +228,10 @@ static void raise_burn(struct mon_monitor *monitor, size_t i, const struct mon_b
     symptom.after = mon_budget_good(budget);
     snprintf(symptom.text, sizeof symptom.text,
              "objective %s (%.4g %%) burns its error budget more than %.3g times too fast over "
-             "%.3g s and %.3g s; %.0f %% of the budget is left",
-             objective->name, 100 * objective->target, burn->factor, burn->long_s, burn->short_s,
-             100 * mon_budget_left(budget, time_s));
+             "%s and %s; %.0f %% of the budget is left",
+             objective->name, 100 * objective->target, burn->factor,
+             an_time_print(first, 1e3 * burn->long_s, 3),
+             an_time_print(second, 1e3 * burn->short_s, 3), 100 * mon_budget_left(budget, time_s));
     mon_raise(monitor, &symptom);
 }
 

@@ -62,9 +62,9 @@ static void each_microstep(struct an_findings_list *findings, const struct an_cl
     struct an_finding *finding = an_findings_add(
         findings, "DDP_SYNC_EACH_MICROSTEP",
         an_finding_text(context,
-                        "gradients are reduced %.2g times a step: all but the last one take %.1f "
+                        "gradients are reduced %s times a step: all but the last one take %.1f "
                         "%% of the step",
-                        reductions, share->mean));
+                        an_number_words(context->arena, reductions, 2), share->mean));
     an_finding_evidence(finding,
                         an_class_share_text(context, share, "reductions before the last one"));
     an_finding_note(context, finding, "%zu of %zu steps have such time", share->touched,
@@ -289,12 +289,12 @@ static void small_collectives(struct an_findings_list *findings, double *values)
                         an_trace_name(context->trace, places.at[0].name), share.mean));
     an_finding_evidence(finding, an_class_share_text(context, &share, "such collectives"));
     for (size_t i = 0; i < places.count && i < NAMED; i++)
-        an_finding_note(context, finding, "%.120s: %.3g a step, %s each",
-                        an_trace_name(context->trace, places.at[i].name),
-                        (double)places.at[i].count / (double)count,
-                        an_time_words(context->arena,
-                                      (double)places.at[i].ns / (double)places.at[i].count / 1e6,
-                                      3));
+        an_finding_note(
+            context, finding, "%.120s: %s a step, %s each",
+            an_trace_name(context->trace, places.at[i].name),
+            an_number_words(context->arena, (double)places.at[i].count / (double)count, 3),
+            an_time_words(context->arena,
+                          (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
     finding->action = "reduce what is only logged every N steps, several values in one tensor, or "
                       "with async_op=True and a wait in the next step; take barriers out of the "
                       "step";

@@ -158,9 +158,10 @@ static void describe(struct an_findings_list *findings, enum where where,
         findings, advice->id,
         an_finding_text(context, "%s: %.1f %% of the step", advice->claim, share->mean));
     an_finding_evidence(finding, an_class_share_text(context, share, advice->what));
-    an_finding_note(context, finding, "%.3g gathers a step, %s in them",
-                    (double)all->count[where] / (double)share->steps,
-                    an_bytes_text(context, all->bytes[where] / (double)share->steps));
+    an_finding_note(
+        context, finding, "%s gathers a step, %s in them",
+        an_number_words(context->arena, (double)all->count[where] / (double)share->steps, 3),
+        an_bytes_text(context, all->bytes[where] / (double)share->steps));
     an_finding_evidence(finding, room);
     finding->action = advice->action;
     finding->effort = "an argument, or some lines of code";

@@ -502,8 +502,10 @@ static bool restarted(struct an_findings_list *findings)
                     "for the first batch",
                     an_time_words(context->arena, restarts.ns / 1e6, 3),
                     an_time_words(context->arena, restarts.wait_ns / 1e6, 3));
-    an_finding_note(context, finding, "one in %.3g steps (%s)",
-                    (double)restarts.steps / (double)restarts.count, an_window_text(context));
+    an_finding_note(
+        context, finding, "one in %s steps (%s)",
+        an_number_words(context->arena, (double)restarts.steps / (double)restarts.count, 3),
+        an_window_text(context));
     finding->action = "keep the workers from epoch to epoch: DataLoader(persistent_workers=True)";
     finding->effort = "an argument";
     an_finding_ceiling(finding, 100, share, FINDINGS_NOT_REPLAYED);

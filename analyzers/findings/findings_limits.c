@@ -232,7 +232,8 @@ static void pressure_evidence(struct an_context *context, struct an_finding *fin
                     an_time_words(context->arena, step_ms * pressure->full_pct.value / 100, 3),
                     an_window_text(context));
     if (pressure->major_faults.valid)
-        an_finding_note(context, finding, "%.3g major faults a step", pressure->major_faults.value);
+        an_finding_note(context, finding, "%s major faults a step",
+                        an_number_words(context->arena, pressure->major_faults.value, 3));
     if (limit)
         an_finding_note(context, finding, "the limit is %s%s", limit,
                         pressure->limit_hits.valid
@@ -380,8 +381,9 @@ static void time_left(struct an_context *context, const struct an_leak *leak,
         steps->mean_ms.valid
             ? an_time_words(context->arena, leak->steps_left.value * steps->mean_ms.value, 2)
             : "";
-    an_finding_note(context, finding, "no memory is free after about %.2g more steps%s%s",
-                    leak->steps_left.value, *words ? ", in " : "", words);
+    an_finding_note(context, finding, "no memory is free after about %s more steps%s%s",
+                    an_number_words(context->arena, leak->steps_left.value, 2),
+                    *words ? ", in " : "", words);
 }
 
 /* Does the run end for want of memory within HORIZON_MS? Then it is the first thing to mend,

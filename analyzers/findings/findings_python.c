@@ -197,8 +197,9 @@ static int garbage(struct an_findings_list *findings, struct sums *sums, size_t 
         findings, "GARBAGE",
         an_finding_text(context, "garbage collection takes %.1f %% of the step", share.mean));
     describe(context, finding, &share, "garbage collection");
-    an_finding_note(context, finding, "%.2g collections a step, %.2g of them full",
-                    (double)sums->count / (double)steps, (double)sums->full_count / (double)steps);
+    an_finding_note(context, finding, "%s collections a step, %s of them full",
+                    an_number_words(context->arena, (double)sums->count / (double)steps, 2),
+                    an_number_words(context->arena, (double)sums->full_count / (double)steps, 2));
     finding->what_if = "collection=0";
     finding->action = "gc.freeze() once model and data are set up, so that collections skip "
                       "what stays; fewer objects that refer to each other in a step";

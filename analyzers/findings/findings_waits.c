@@ -200,8 +200,8 @@ static void evidence(const struct waits *waits, struct an_finding *finding,
         finding, an_class_share_text(context, share,
                                      context->gpu ? "device idle by such waits" : "such waits"));
     an_finding_note(
-        context, finding, "%.2g waits a step, %s each; %zu of %zu steps have some",
-        (double)waits->count / (double)share->steps,
+        context, finding, "%s waits a step, %s each; %zu of %zu steps have some",
+        an_number_words(context->arena, (double)waits->count / (double)share->steps, 2),
         an_time_words(context->arena, (double)waits->wait_ns / 1e6 / (double)waits->count, 3),
         share->touched, share->steps);
     for (size_t i = 0; i < waits->places && i < NAMED; i++)

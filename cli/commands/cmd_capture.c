@@ -10,6 +10,7 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "reports/words/number.h"
 
 struct values {
     int64_t steps, at;
@@ -60,8 +61,9 @@ static void say_capture(const char *run, const struct col_capture *capture,
 {
     const char *es = capture->processes == 1 ? "" : "es";
     if (capture->from < 0)
-        cli_say("%s: %s %.3g s of GPU work in %d process%s", run,
-                values->no_wait ? "records" : "recorded", values->seconds, capture->processes, es);
+        cli_say("%s: %s %s of GPU work in %d process%s", run,
+                values->no_wait ? "records" : "recorded", TIME_TEXT(values->seconds * 1e9),
+                capture->processes, es);
     else
         cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, capture->from,
                 capture->to, values->no_wait ? "will be recorded" : "are recorded",

@@ -12,6 +12,7 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "reports/words/number.h"
 
 struct values {
     const char *output;
@@ -47,8 +48,8 @@ static void say_result(const char *output, const struct store_merge_result *merg
             merge_result->files, merge_result->hosts, merge_result->hosts == 1 ? "" : "s",
             merge_result->ranks);
     if (merge_result->hosts > 1 && !isnan(merge_result->error))
-        cli_say("clocks: aligned by at least %" PRId64 " matched collectives, within %.3g us",
-                merge_result->matched, merge_result->error / 1e3);
+        cli_say("clocks: aligned by at least %" PRId64 " matched collectives, within %s",
+                merge_result->matched, TIME_TEXT(merge_result->error));
     else if (merge_result->hosts > 1)
         cli_say(
             "clocks: %s: times of different machines may be off by as much as their wall clocks",

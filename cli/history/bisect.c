@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "analyzers/base/stats.h"
+#include "analyzers/base/words.h"
 #include "analyzers/diff/gate.h"
 #include "cli/base/message.h"
 #include "cli/base/rerun.h"
@@ -112,7 +113,7 @@ static int list_commits(struct bisect *bisect)
     if (git(bisect, NULL,
             (const char *const[5]){"rev-list", "--reverse", "--ancestry-path", range, "--"})) {
         say_log(bisect);
-        return cli_error(TACHO_EIO, "its words are above; 'git fsck' checks the repository",
+        return cli_error(TACHO_EIO, "the output of git is above; 'git fsck' checks the repository",
                          "git lists no commits %s", range);
     }
     FILE *log = fopen(bisect->log, "r");
@@ -151,6 +152,7 @@ static double run_once(struct bisect *bisect)
 static void measure(struct bisect *bisect, const char *commit, struct measured *out)
 {
     char *build[] = {(char *)"sh", (char *)"-c", (char *)bisect->options->build, NULL};
+    char median[AN_WORDS];
     *out = (struct measured){.median = NAN};
     bool ready = !git(bisect, bisect->tree,
                       (const char *const[5]){"checkout", "--quiet", "--detach", commit, "--"});
@@ -171,7 +173,8 @@ static void measure(struct bisect *bisect, const char *commit, struct measured *
     if (out->runs)
         out->median = an_quantile_of(sorted, out->runs, 0.5);
     if (out->runs && !bisect->stopped)
-        printf("  %.12s  %.4g ms (%zu runs)\n", commit, out->median, out->runs);
+        printf("  %.12s  %s ms (%zu runs)\n", commit, an_number_print(median, out->median, 4),
+               out->runs);
     else if (!bisect->stopped)
         printf("  %.12s  could not be built or run\n", commit);
     fflush(stdout);
@@ -269,7 +272,8 @@ static int make_tree(struct bisect *bisect)
     if (git(bisect, NULL,
             (const char *const[5]){"worktree", "add", "--detach", bisect->tree, bisect->good})) {
         say_log(bisect);
-        return cli_error(TACHO_EIO, "its words are above; 'git worktree prune' removes old trees",
+        return cli_error(TACHO_EIO,
+                         "the output of git is above; 'git worktree prune' removes old trees",
                          "%s: git made no working tree", bisect->tree);
     }
     return 0;

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "analyzers/base/words.h"
 #include "analyzers/diff/gate.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
@@ -108,12 +109,12 @@ static const char *state_name(const struct an_gate *gate)
 
 static void print_check(const struct an_gate *gate, const struct history_trend *trend)
 {
-    char begun[32], outlook[AN_GATE_WORDS];
+    char begun[32], outlook[AN_GATE_WORDS], level[AN_WORDS];
     cli_history_time(trend->point[trend->stable_from].begun_ns, begun);
     if (gate->state != AN_GATE_NONE)
         printf("%s: the step may be up to %.3g %% longer\n", state_name(gate), gate->limit_pct);
-    printf("baseline: %.4g ms, %zu run%s since %s\n", trend->level, gate->good_runs,
-           tacho_plural((long long)gate->good_runs), begun);
+    printf("baseline: %s ms, %zu run%s since %s\n", an_number_print(level, trend->level, 4),
+           gate->good_runs, tacho_plural((long long)gate->good_runs), begun);
     printf("change: %+.2f %% of %zu run%s", gate->change_pct, gate->bad_runs,
            tacho_plural((long long)gate->bad_runs));
     if (!isnan(gate->high_pct))

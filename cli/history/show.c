@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "analyzers/base/words.h"
 #include "cli/base/message.h"
 #include "cli/history/verbs.h"
 
@@ -28,11 +29,12 @@ static void print_text(const char *title, const char *text)
 static void print_guess(struct history *history, const struct history_entry *entry)
 {
     struct history_guess guess;
+    char step[AN_WORDS];
     if (history_guess(history, entry->id, &guess, NULL))
         return;
     double median = guess.by_process ? guess.process_pct : guess.nearest_pct;
     printf("%-12s run %" PRId64 ", of another recipe\n", "most similar", guess.from);
-    printf("%-12s %.4g ms ", "guess", guess.step_ms);
+    printf("%-12s %s ms ", "guess", an_number_print(step, guess.step_ms, 4));
     if (guess.by_process)
         printf("by a model of %zu recipes", guess.recipes);
     else

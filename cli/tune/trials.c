@@ -332,8 +332,8 @@ static void write_place(const struct cli_tune *tune, size_t made, char place[64]
     double minutes = seconds_of(tune, left + final_runs(tune, (size_t)tune->trials)) / 60;
     int length = snprintf(place, 64, "%zu of %lld", made + 1, (long long)tune->trials);
     if (made)
-        length +=
-            snprintf(place + length, 64 - (size_t)length, ", at most about %.2g min left", minutes);
+        length += snprintf(place + length, 64 - (size_t)length, ", at most about %s min left",
+                           DIGITS_TEXT(minutes, 2));
     snprintf(place + length, 64 - (size_t)length, ":");
 }
 

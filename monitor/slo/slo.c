@@ -79,6 +79,7 @@ int mon_burns(const struct mon_objective *objective, double step_s, struct mon_b
               size_t *count, char *why, size_t size, struct tacho_error *err)
 {
     double least_s = step_s > 0 ? MON_BURN_STEPS * step_s : 0;
+    char words[AN_WORDS];
     *count = 0;
     *why = 0;
     for (int i = 0; i < MON_BURNS; i++) {
@@ -87,8 +88,8 @@ int mon_burns(const struct mon_objective *objective, double step_s, struct mon_b
         if (!reason)
             burn[(*count)++] = pair;
         else
-            an_words_add(why, size, "%sburn rate %.3g over %.3g s: %s", *why ? "; " : "",
-                         pair.factor, pair.long_s, reason);
+            an_words_add(why, size, "%sburn rate %.3g over %s: %s", *why ? "; " : "", pair.factor,
+                         an_time_print(words, 1e3 * pair.long_s, 3), reason);
     }
     if (*count)
         return 0;

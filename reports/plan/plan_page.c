@@ -17,9 +17,9 @@
 static const char *hours_text(char buf[NUMBER_BYTES], double hours)
 {
     if (hours >= 48)
-        snprintf(buf, NUMBER_BYTES, "%.3g days", hours / 24);
+        snprintf(buf, NUMBER_BYTES, "%s days", DIGITS_TEXT(hours / 24, 3));
     else
-        snprintf(buf, NUMBER_BYTES, "%.3g hours", hours);
+        snprintf(buf, NUMBER_BYTES, "%s hours", DIGITS_TEXT(hours, 3));
     return buf;
 }
 #define HOURS_TEXT(hours) hours_text((char[NUMBER_BYTES]){0}, hours)

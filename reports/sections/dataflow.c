@@ -73,9 +73,10 @@ static void fusion_lines(struct page *page, const struct an_dataflow *flow)
         return;
     page_label(page, "Fusion");
     if (flow->fusion_gain_ms.valid)
-        page_item(page, "%.3g ms of a step of %.4g ms [%.3g, %.3g], at %s",
-                  flow->fusion_gain_ms.value, flow->step_ms.value, flow->fusion_low_ms.value,
-                  flow->fusion_high_ms.value, flow->bandwidth_words);
+        page_item(page, "%s ms of a step of %s ms [%s, %s], at %s",
+                  DIGITS_TEXT(flow->fusion_gain_ms.value, 3), NUMBER_TEXT(flow->step_ms.value),
+                  DIGITS_TEXT(flow->fusion_low_ms.value, 3),
+                  DIGITS_TEXT(flow->fusion_high_ms.value, 3), flow->bandwidth_words);
     else
         page_item(page, "no gain is given: %s", flow->fusion_reason);
     page_end(page);
@@ -104,9 +105,10 @@ static void width_lines(struct page *page, const struct an_dataflow *flow)
     page_label(page, "Width");
     page_item(page, "%.2f operators at once, at most %" PRId64, flow->width_mean.value,
               flow->width_most.value);
-    page_item(page, "longest path %.4g of %.4g ms", (double)flow->path_ns.value / 1e6, serial);
-    page_item(page, "on two streams no less than %.4g ms",
-              (double)flow->two_streams_ns.value / 1e6);
+    page_item(page, "longest path %s of %s ms", NUMBER_TEXT((double)flow->path_ns.value / 1e6),
+              NUMBER_TEXT(serial));
+    page_item(page, "on two streams no less than %s ms",
+              NUMBER_TEXT((double)flow->two_streams_ns.value / 1e6));
     page_end(page);
 }
 

@@ -143,7 +143,7 @@ static void test_gap(void **state)
     mon_gap(job.monitor, from, job.now);
     job_wait(&job, 50000 * MS);
     assert_string_equal(heard.codes, "STEP_TIME GAP ");
-    assert_string_equal(heard.text, "no watch was running for 7.2e+03 s");
+    assert_string_equal(heard.text, "no watch was running for 7200 s");
     job_steps(&job, 100, 130, 2);
     assert_int_equal(heard.pages, 0);
     job_wait(&job, 2 * MINUTE);
