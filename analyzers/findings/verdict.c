@@ -483,7 +483,7 @@ static const char *load_words(struct an_context *context, const char **class)
         bool taken = cores > 0 && used + an_value_or_0(system->other_cores) >= 0.9 * cores;
         *class = taken ? *class : "IDLE";
         return an_finding_text(context, "the program kept %.2f%s cores busy: %s", used, of,
-                               taken ? "other programs had the others" : "it mostly waits");
+                               taken ? "other programs took the rest" : "it mostly waits");
     }
     return an_finding_text(context, "the program kept %.2f%s cores busy", used, of);
 }

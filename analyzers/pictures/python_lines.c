@@ -20,7 +20,7 @@ bool an_python_label(struct an_context *context, const char *label, struct an_py
     line->function = an_arena_format(context->arena, "%.*s", (int)(open - label), label);
     line->file = an_arena_format(context->arena, "%.*s", (int)(colon - open - 2), open + 2);
     line->line = strtoll(colon + 1, NULL, 10);
-    return line->function && line->file;
+    return line->function && line->file && line->line >= 0 && line->line <= INT32_MAX;
 }
 
 /* Is the file of the program itself: none of Python's library, of an installed package, of tacho,

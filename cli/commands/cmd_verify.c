@@ -249,13 +249,13 @@ static int run_once(struct session *session, size_t pair, bool after)
     }
     if (code) {
         cli_folder_say_log(&kept);
-        return cli_error(TACHO_EIO, "its last words are above; --dry-run prints its command",
+        return cli_error(TACHO_EIO, "the end of its output is above; --dry-run prints its command",
                          "the run %s the change ended with exit code %d",
                          after ? "with" : "without", code);
     }
     if (access(kept.found.path, F_OK)) { /* the program ended well, its recording did not */
         cli_folder_say_log(&kept);
-        return cli_error(TACHO_EIO, "its last words are above; --dry-run prints its command",
+        return cli_error(TACHO_EIO, "the end of its output is above; --dry-run prints its command",
                          "the run %s the change left no recording", after ? "with" : "without");
     }
     double *step_ms = after ? &session->after_ms[pair] : &session->before_ms[pair];
