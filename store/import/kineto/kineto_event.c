@@ -127,9 +127,11 @@ static int slice_fill(struct kineto *kineto, const struct kj_event *event,
                kineto_int_arg(event, KINETO_ARG_STREAM) != STORE_ABSENT) {
         kind = KINETO_KERNEL; /* a new accelerator: what names its device and stream ran on it */
         slice->category = class_category(kineto, kind);
-    } else if (kind == KINETO_KERNEL && starts(event->field[KJ_NAME], "dma") &&
-               kineto_equals(event->field[KJ_CAT], "mtia_ccp_events")) {
-        kind = KINETO_MEMCPY;
+    } else if (kind == KINETO_KERNEL && kineto_equals(event->field[KJ_CAT], "mtia_ccp_events")) {
+        if (starts(event->field[KJ_NAME], "dma"))
+            kind = KINETO_MEMCPY;
+        else if (starts(event->field[KJ_NAME], "event_")) /* record, wait */
+            kind = KINETO_SYNC;
         slice->category = class_category(kineto, kind);
     }
     slice->track = kineto_class_is_device(kind) ? kineto_track_device(kineto, event)

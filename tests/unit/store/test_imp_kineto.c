@@ -390,26 +390,34 @@ static void categories_of_all_vendors(void **state)
     "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name \
     "\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1,\"args\":{" args "}},"
     import_text(
+        s, "[" E("Operator", "aten::mm", "") E("Operator", "ProfilerStep#3", "")
+               E("Kernel", "k", "\"device\":0,\"stream\":7") E("hip_runtime", "hipLaunchKernel", "")
+                   E("xpu_driver", "zeCommandList", "") E("mtia_runtime", "runFunction", "") E(
+                       "mtia_ccp_events", "dma_in",
+                       "\"device\":0,\"stream\":1") E("hpu_op", "gemm", "\"device\":0,\"stream\":1")
+                       E("new_device_ops", "n", "\"device\":2,\"stream\":5") E("my domain", "r", "")
+                           E("mlu_memcpy", "Memcpy HtoD", "\"device\":0,\"stream\":1")
+                               E("mlu_user_annotation", "a",
+                                 "\"device\":0,\"stream\":1") E("mlu_runtime", "cnInvokeKernel", "")
+                                   E("mtia_ccp_events", "event_wait", "\"device\":0,\"stream\":1")
+                                       E("xpu_sync", "zeFenceHostSynchronize", "")
+                                           E("op", "reserved",
+                                             "") "{\"ph\":\"X\",\"name\":\"none\",\"pid\":1,"
+                                                 "\"tid\":2,\"ts\":1,\"dur\":1}]");
+    expect(
         s,
-        "[" E("Operator", "aten::mm", "") E("Operator", "ProfilerStep#3", "") E(
-            "Kernel", "k", "\"device\":0,\"stream\":7") E("hip_runtime", "hipLaunchKernel", "")
-            E("xpu_driver", "zeCommandList", "") E("mtia_runtime", "runFunction", "") E(
-                "mtia_ccp_events", "dma_in",
-                "\"device\":0,\"stream\":1") E("hpu_op", "gemm", "\"device\":0,\"stream\":1")
-                E("new_device_ops", "n", "\"device\":2,\"stream\":5") E("my domain", "r", "") E(
-                    "op", "reserved",
-                    "") "{\"ph\":\"X\",\"name\":\"none\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1}]");
-    expect(s,
-           "SELECT n.text, c.text, t.kind, t.device FROM slice s JOIN string n ON n.id = s.name "
-           "JOIN string c ON c.id = "
-           "s.category "
-           "JOIN track t ON t.id = s.track ORDER BY s.id",
-           "aten::mm|op|thread|-;ProfilerStep#3|annotation|thread|-;k|kernel|stream|gpu:0;"
-           "hipLaunchKernel|runtime|thread|-;"
-           "zeCommandList|driver|thread|-;runFunction|runtime|thread|-;dma_in|memcpy|stream|gpu:0;"
-           "gemm|kernel|stream|gpu:0;"
-           "n|kernel|stream|gpu:2;r|my "
-           "domain|thread|-;reserved|kineto:op|thread|-;none|trace|thread|-");
+        "SELECT n.text, c.text, t.kind, t.device FROM slice s JOIN string n ON n.id = s.name "
+        "JOIN string c ON c.id = "
+        "s.category "
+        "JOIN track t ON t.id = s.track ORDER BY s.id",
+        "aten::mm|op|thread|-;ProfilerStep#3|annotation|thread|-;k|kernel|stream|gpu:0;"
+        "hipLaunchKernel|runtime|thread|-;"
+        "zeCommandList|driver|thread|-;runFunction|runtime|thread|-;dma_in|memcpy|stream|gpu:0;"
+        "gemm|kernel|stream|gpu:0;"
+        "n|kernel|stream|gpu:2;r|my "
+        "domain|thread|-;Memcpy HtoD|memcpy|stream|gpu:0;a|annotation|stream|gpu:0;"
+        "cnInvokeKernel|runtime|thread|-;event_wait|sync|stream|gpu:0;"
+        "zeFenceHostSynchronize|xpu_sync|thread|-;reserved|kineto:op|thread|-;none|trace|thread|-");
 }
 
 static void copies_and_collectives(void **state)
