@@ -332,7 +332,7 @@ static int nothing(const struct perfetto *perfetto, const char *path, struct tac
 /* Reads one trace; this is the `read` of the importer. */
 static int read_trace(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct perfetto perfetto = {.rank = STORE_ABSENT};
+    struct perfetto perfetto = {.rank = STORE_ABSENT, .gpu = "0"};
     const struct kineto_dialect dialect = {
         .source = read_packets, .rank = rank_of, .finish = finish, .ctx = &perfetto};
     struct tacho_error why = {0};

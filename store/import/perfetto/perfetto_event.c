@@ -93,7 +93,7 @@ static int emit(struct perfetto *perfetto, const struct perfetto_open *open, con
         arg[i] = (struct kj_arg){key, place_span(open, open->arg[i].value),
                                  kineto_arg_find(key.text, key.bytes)};
     }
-    perfetto_rocm(&event);
+    perfetto_rocm(perfetto, &event, perfetto_text(perfetto, perfetto->track[track].name));
     return perfetto->emit(perfetto->to, &event);
 }
 

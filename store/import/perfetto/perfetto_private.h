@@ -3,7 +3,7 @@
  * Private to store/import/perfetto/: track events of Perfetto's format as events of Kineto.
  * perfetto.c reads packets, perfetto_state.c keeps what packets of a writer refer to (interned
  * names, clocks) and the tracks, perfetto_event.c pairs begins with ends, perfetto_rocm.c
- * translates the events of rocprofv3.
+ * translates the events of AMD's profilers.
  *
  * A trace is untrusted: numbers may repeat, refer to nothing, or be anything. Memory: one packet
  * (unpacked), the distinct names, the tracks, and the slices that are open at the moment.
@@ -17,7 +17,8 @@
 #include "store/import/kineto/kineto_text.h"
 #include "store/intern.h"
 
-#define PERFETTO_OPEN_MOST 1024 /* slices of a track that are open at once */
+#define PERFETTO_OPEN_MOST   1024 /* slices of a track that are open at once */
+#define PERFETTO_DIGITS_MOST 18   /* of a number in the name of a track */
 
 /* Kinds of interned names; they are the numbers of their fields in InternedData. */
 enum perfetto_interned {
@@ -82,6 +83,7 @@ struct perfetto {
     struct perfetto_track *track;
     size_t track_count, track_room;
     int64_t rank;   /* STORE_ABSENT: none; RANK_MANY: several */
+    char gpu[24];   /* of the last kernel of rocprof-sys */
     bool unpacking; /* the packet was compressed */
     struct imp_input *in;
     int64_t unpacked; /* bytes, of all compressed packets */
@@ -117,9 +119,9 @@ void perfetto_clear(struct perfetto *perfetto);
 
 /* ---- perfetto_rocm.c --------------------------------------------------------------------------- */
 
-/* Translates an event of rocprofv3; others are left as they are. What it puts in is static, or
- * part of the event. */
-void perfetto_rocm(struct kj_event *event);
+/* Translates an event of rocprofv3 or rocprof-sys on a track of this name; others are left as they
+ * are. What it puts in is static, part of the event, or valid until the next call. */
+void perfetto_rocm(struct perfetto *perfetto, struct kj_event *event, struct pb_span track);
 
 /* ---- perfetto_event.c -------------------------------------------------------------------------- */
 

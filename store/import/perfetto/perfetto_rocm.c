@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events of rocprofv3 (--output-format pftrace) in the words of Kineto: kernels and copies on the
- * queues of their agents, calls on the threads that made them. Agents have the numbers of the
- * trace, where CPUs count too.
+ * Events of rocprofv3 (--output-format pftrace) and of rocprof-sys (Omnitrace) in the words of
+ * Kineto: kernels and copies on the queues of their agents, calls on the threads that made them.
+ * Agents of rocprofv3 have the numbers of the trace, where CPUs count too. rocprof-sys counts GPUs,
+ * and names them by the track of a kernel alone.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,19 +68,24 @@ static bool holds(struct kj_span span, const char *text)
     return span.bytes && memmem(span.text, span.bytes, text, strlen(text)) != NULL;
 }
 
-/* A copy is of the agent that is no host. */
+/* A copy by the words of its operation. */
+static void name_copy(struct kj_event *event)
+{
+    static const char *const names[][2] = {{"HOST_TO_DEVICE", "\"Memcpy HtoD\""},
+                                           {"DEVICE_TO_HOST", "\"Memcpy DtoH\""},
+                                           {"DEVICE_TO_DEVICE", "\"Memcpy DtoD\""}};
+    const char *name = "\"Memcpy (unknown)\"";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (holds(event->field[KJ_NAME], names[i][0]))
+            name = names[i][1];
+    event->field[KJ_NAME] = span_of(name);
+}
+
+/* A copy of rocprofv3 is of the agent that is no host. */
 static void translate_copy(struct kj_event *event)
 {
-    struct kj_span way = event->field[KJ_NAME];
-    bool host_in = holds(way, "HOST_TO_DEVICE"), host_out = holds(way, "DEVICE_TO_HOST");
-    const char *name = "\"Memcpy (unknown)\"";
-    if (host_in)
-        name = "\"Memcpy HtoD\"";
-    else if (host_out)
-        name = "\"Memcpy DtoH\"";
-    else if (holds(way, "DEVICE_TO_DEVICE"))
-        name = "\"Memcpy DtoD\"";
-    event->field[KJ_NAME] = span_of(name);
+    bool host_out = holds(event->field[KJ_NAME], "DEVICE_TO_HOST");
+    name_copy(event);
     put_argument(event, KINETO_ARG_DEVICE, "device",
                  number_of(argument(event, host_out ? "src_agent" : "dst_agent")));
     put_argument(event, KINETO_ARG_STREAM, "stream", span_of("-2")); /* not of a queue */
@@ -94,7 +100,8 @@ static void translate_call(struct kj_event *event)
         event->field[KJ_TID] = thread->value;
 }
 
-void perfetto_rocm(struct kj_event *event)
+/* Events of rocprofv3; false: it is of another program. */
+static bool translate_rocprofv3(struct kj_event *event)
 {
     static const struct {
         const char *theirs, *category;
@@ -106,8 +113,6 @@ void perfetto_rocm(struct kj_event *event)
                       {"hsa_api", "\"hip_driver\"", translate_call, true},
                       {"marker_api", "\"roctx\"", translate_call, false},
                       {"rccl_api", "\"rccl\"", translate_call, false}};
-    if (!kineto_equals(event->field[KJ_PH], "X") || !argument(event, "corr_id"))
-        return;
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
         if (!kineto_equals(event->field[KJ_CAT], categories[i].theirs))
             continue;
@@ -117,10 +122,101 @@ void perfetto_rocm(struct kj_event *event)
             put_as(event, "corr_id", KINETO_ARG_CORRELATION, "correlation");
         if (categories[i].translate) {
             categories[i].translate(event);
-            return;
+            return true;
         }
         put_argument(event, KINETO_ARG_DEVICE, "device", number_of(argument(event, "agent")));
         put_as(event, "queue", KINETO_ARG_STREAM, "stream");
+        return true;
+    }
+    return false;
+}
+
+/* ---- rocprof-sys ------------------------------------------------------------------------------- */
+
+/* The digits behind a word of the name of a track; no bytes: there are none. */
+static struct kj_span digits_behind(struct pb_span track, const char *word)
+{
+    const unsigned char *found =
+        track.bytes ? memmem(track.data, track.bytes, word, strlen(word)) : NULL;
+    struct kj_span digits = {found ? (const char *)found + strlen(word) : "", 0};
+    const char *end = found ? (const char *)track.data + track.bytes : digits.text;
+    while (digits.text + digits.bytes < end && digits.bytes < PERFETTO_DIGITS_MOST &&
+           digits.text[digits.bytes] >= '0' && digits.text[digits.bytes] <= '9')
+        digits.bytes++;
+    return digits;
+}
+
+/* "GPU Kernel Dispatch [1] Queue 2", "HIP Activity Device 1, Queue 2", "HIP Activity Stream 2":
+ * puts an operation on its GPU and queue. Copies name agents, which count CPUs: they are put on the
+ * GPU of the last kernel, which is that of the program unless it has several. */
+static void place_on_device(struct perfetto *perfetto, struct kj_event *event, struct pb_span track,
+                            bool copy)
+{
+    static const char *const devices[] = {"Dispatch [", "Device "}, *const queues[] = {"Queue ",
+                                                                                       "Stream "};
+    const struct kj_arg *queue = argument(event, "queue");
+    struct kj_span stream = span_of("0");
+    int64_t number;
+    for (size_t i = 0; i < 2 && !copy; i++) {
+        struct kj_span device = digits_behind(track, devices[i]),
+                       behind = digits_behind(track, queues[i]);
+        if (device.bytes)
+            snprintf(perfetto->gpu, sizeof perfetto->gpu, "%.*s", (int)device.bytes, device.text);
+        if (behind.bytes)
+            stream = behind;
+    }
+    if (queue && kineto_int(queue->value, &number))
+        stream = queue->value;
+    drop(event, "device");
+    drop(event, "stream");
+    put_argument(event, KINETO_ARG_DEVICE, "device", span_of(perfetto->gpu));
+    put_argument(event, KINETO_ARG_STREAM, "stream", copy ? span_of("-2") : stream);
+}
+
+/* Is an operation of a GPU a copy? Those that are shown by stream are of one category. */
+static bool is_copy(const struct kj_event *event)
+{
+    const struct kj_arg *kind = argument(event, "op");
+    return kineto_equals(event->field[KJ_CAT], "rocm_memory_copy") ||
+           holds(event->field[KJ_NAME], "MEMORY_COPY") ||
+           (kind && kineto_equals(kind->value, "COPY"));
+}
+
+static void translate_rocprof_sys(struct perfetto *perfetto, struct kj_event *event,
+                                  struct pb_span track)
+{
+    static const struct {
+        const char *theirs, *category; /* NULL: a kernel or a copy */
+    } categories[] = {{"rocm_kernel_dispatch", NULL},      {"rocm_memory_copy", NULL},
+                      {"rocm_hip_stream", NULL},           {"device_hip", NULL},
+                      {"rocm_hip_api", "\"hip_runtime\""}, {"rocm_hip", "\"hip_runtime\""},
+                      {"rocm_hsa_api", "\"hip_driver\""},  {"rocm_hsa", "\"hip_driver\""},
+                      {"rocm_marker_api", "\"roctx\""},    {"rocm_roctx", "\"roctx\""}};
+    const struct kj_arg *kind = argument(event, "op");
+    size_t i = 0, count = sizeof categories / sizeof *categories;
+    while (i < count && !kineto_equals(event->field[KJ_CAT], categories[i].theirs))
+        i++;
+    if (i == count || holds(event->field[KJ_NAME], "SCRATCH_MEMORY"))
+        return;
+    bool copy = is_copy(event), barrier = kind && kineto_equals(kind->value, "BARRIER");
+    put_as(event, "corr_id", KINETO_ARG_CORRELATION, "correlation");
+    if (categories[i].category) {
+        event->field[KJ_CAT] = span_of(categories[i].category);
         return;
     }
+    drop(event, "kind");
+    event->field[KJ_CAT] = span_of(copy ? "\"gpu_memcpy\"" : "\"kernel\"");
+    if (barrier)
+        event->field[KJ_CAT] = span_of("\"cuda_sync\"");
+    place_on_device(perfetto, event, track, copy);
+    if (copy)
+        name_copy(event);
+}
+
+void perfetto_rocm(struct perfetto *perfetto, struct kj_event *event, struct pb_span track)
+{
+    if (!kineto_equals(event->field[KJ_PH], "X"))
+        return;
+    if (!argument(event, "corr_id") || !translate_rocprofv3(event))
+        translate_rocprof_sys(perfetto, event, track);
 }
