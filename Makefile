@@ -282,7 +282,7 @@ $(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(TACHO_LIBS)
 # libFuzzer targets: tests/fuzz/fuzz_*.c, and one for each importer that is import_file.c with seeds of its own; with clang only
-FUZZ_IMPORTS := $(addprefix $(O)/tests/fuzz/fuzz_,ascend ascend_csv chakra flight inspector kineto log perfetto pickle pprof rocprof tfevents workers xla_json xplane)
+FUZZ_IMPORTS := $(addprefix $(O)/tests/fuzz/fuzz_,ascend ascend_csv chakra flight inspector kineto log perfetto pickle pprof rocprof tfevents unitrace workers xla_json xplane)
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)) $(FUZZ_IMPORTS)
 # NULL + 0, the end of an array that has nothing in it, is no find (and defined from C2y on)
 FUZZ_CFLAGS := -fno-sanitize=pointer-overflow

@@ -122,14 +122,15 @@ static bool is_ascend(const struct imp_file *file)
  * msprof, the tables of kernels. */
 static int ascend_worth(const struct imp_file *file)
 {
-    static const char *const names[] = {"task_time", "op_summary", "kernel_details", "msprof",
-                                        "trace_view"};
+    static const char *const names[] = {"hccl",           "task_time", "op_summary",
+                                        "kernel_details", "msprof",    "trace_view"};
+    const int count = sizeof names / sizeof *names;
     const char *name = strrchr(file->path, '/');
     name = name ? name + 1 : file->path;
-    for (int i = 0; is_ascend(file) && i < (int)(sizeof names / sizeof *names); i++)
+    for (int i = 0; is_ascend(file) && i < count; i++)
         if (!strncmp(name, names[i], strlen(names[i])))
             return i + 1;
-    return file->format == STORE_FORMAT_ASCEND ? 5 : 0;
+    return file->format == STORE_FORMAT_ASCEND ? count : 0;
 }
 
 /* Does a format say all that others say of its captures? A profile of JAX comes as XPlane and as
@@ -211,4 +212,90 @@ int imp_files_drop_superseded(struct imp_files *files, size_t first)
         files->count = kept;
     free(drop);
     return rc;
+}
+
+/* ---- pieces of one file -------------------------------------------------------------------------------------------------------- */
+
+#define PIECE_NUMBERS 6
+
+/* What the name of a file of msprof says: KIND_DEVICE_MODEL_ITERATION, each number of which may
+ * lack, then _slice_N, then the time at which it was exported. */
+struct piece_name {
+    size_t kind; /* length of the path up to the first number */
+    int64_t number[PIECE_NUMBERS], slice;
+    size_t numbers;
+};
+
+static bool read_piece_name(const char *path, struct piece_name *piece)
+{
+    static const char slice[] = "_slice_";
+    const char *name = strrchr(path, '/'), *at;
+    name = name ? name + 1 : path;
+    at = name + strcspn(name, "0123456789.");
+    *piece = (struct piece_name){.slice = 0};
+    if (strncmp(name, "msprof", 6) && strncmp(name, "op_summary", 10) &&
+        strncmp(name, "task_time", 9) && strncmp(name, "hccl", 4))
+        return false;
+    if (at - name >= (ptrdiff_t)sizeof slice - 1 &&
+        !memcmp(at - (sizeof slice - 1), slice, sizeof slice - 1))
+        at -= sizeof slice - 1;
+    else if (at > name && at[-1] == '_')
+        at--;
+    piece->kind = (size_t)(at - path);
+    while (*at == '_') {
+        bool is_slice = !strncmp(at, slice, sizeof slice - 1);
+        char *end;
+        at += is_slice ? sizeof slice - 1 : 1;
+        int64_t number = strtoll(at, &end, 10);
+        if (end == at || number < 0)
+            return false;
+        if (is_slice)
+            piece->slice = number;
+        else if (end - at >= TIME_DIGITS)
+            ; /* when it was exported */
+        else if (piece->numbers == PIECE_NUMBERS)
+            return false;
+        else
+            piece->number[piece->numbers++] = number;
+        at = end;
+    }
+    return *at == '.';
+}
+
+/* Length of the path of a table of rocprofv3 (PREFIX_kernel_trace.csv) up to what it is of. Those
+ * of one process have the same prefix. */
+static size_t table_prefix(const char *path)
+{
+    static const char *const tables[] = {"kernel_trace",  "memory_copy_trace", "hip_api_trace",
+                                         "hsa_api_trace", "marker_api_trace",  "rccl_api_trace"};
+    const char *name = strrchr(path, '/'), *found = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
+        found = strstr(name ? name : path, tables[i]);
+    return found ? (size_t)(found - path) : 0;
+}
+
+/* Does a file go on with the one before it? rocprofv3 has a table for each kind of record. msprof
+ * cuts large timelines and tables into slices, and
+ * exports a graph iteration by iteration. Two of the same number are two exports. */
+static bool continues(const struct imp_file *before, const struct imp_file *file)
+{
+    struct piece_name left, right;
+    size_t prefix = file->format == STORE_FORMAT_ROCPROF_CSV ? table_prefix(file->path) : 0;
+    if (prefix && before->format == file->format)
+        return table_prefix(before->path) == prefix && !memcmp(before->path, file->path, prefix);
+    if (!is_ascend(file) || file->format != before->format || file->unread || before->unread ||
+        !read_piece_name(before->path, &left) || !read_piece_name(file->path, &right) ||
+        left.kind != right.kind || memcmp(before->path, file->path, left.kind) ||
+        left.numbers != right.numbers || (left.numbers && left.number[0] != right.number[0]))
+        return false;
+    for (size_t i = 1; i < left.numbers; i++)
+        if (left.number[i] != right.number[i])
+            return true;
+    return left.slice < right.slice;
+}
+
+void imp_files_find_pieces(struct imp_files *files, size_t first)
+{
+    for (size_t i = first + 1; i < files->count; i++)
+        files->file[i].continues = continues(&files->file[i - 1], &files->file[i]);
 }

@@ -61,6 +61,7 @@ static int worth_of(enum store_format format)
     case STORE_FORMAT_TFEVENTS:
         return 1;
     case STORE_FORMAT_CHAKRA:
+    case STORE_FORMAT_ROCPROF_CSV: /* of a capture whose database or JSON may be there */
         return 2;
     default:
         return 3;
@@ -211,7 +212,11 @@ static int folder_add(struct imp_files *files, const char *path, struct tacho_er
         status = no_trace(files, path, err);
     if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
-    return status ? status : imp_files_drop_superseded(files, first);
+    if (!status)
+        status = imp_files_drop_superseded(files, first);
+    if (!status)
+        imp_files_find_pieces(files, first);
+    return status;
 }
 
 /* Collects the files of all inputs. */

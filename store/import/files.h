@@ -17,6 +17,7 @@ struct imp_file {
     int worth;
     /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
     const char *unread;
+    bool continues; /* it goes on with the timeline or table of the file before it */
 };
 
 struct imp_files {
@@ -38,6 +39,9 @@ void imp_files_clear(struct imp_files *files);
 /* Leaves out those files from `first` on, sorted by name, of which others say more or are newer
  * (captures.c). 0 or TACHO_ENOMEM. */
 int imp_files_drop_superseded(struct imp_files *files, size_t first);
+/* Finds which of the files from `first` on, sorted by name, go on with the one before
+ * (captures.c). */
+void imp_files_find_pieces(struct imp_files *files, size_t first);
 /* Fails with the errno of an input that exists. */
 int imp_files_failed(const char *path, const char *denied, struct tacho_error *err);
 

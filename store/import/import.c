@@ -44,9 +44,38 @@ static size_t shared_path(const struct imp_files *files)
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
 
-/* Reads one file. A file of a folder that turns out to be no trace, or one that has nothing to
- * read, is counted as a loss; every other failure ends the import. */
-static int import_file(struct imp_run *run, const struct imp_file *file, struct tacho_error *err)
+/* Files after the first of `count` that continue it. */
+static size_t pieces_of(const struct imp_file *file, size_t count)
+{
+    size_t pieces = 0;
+    while (pieces + 1 < count && file[pieces + 1].continues)
+        pieces++;
+    return pieces;
+}
+
+/* Lets the importer read a file and the pieces that continue it. */
+static int read_pieces(struct imp_run *run, const struct imp_file *file, size_t pieces,
+                       struct tacho_error *err)
+{
+    const char **path = pieces ? malloc(pieces * sizeof *path) : NULL;
+    if (pieces && !path)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < pieces; i++)
+        path[i] = file[1 + i].path;
+    run->piece = path;
+    run->pieces = pieces;
+    int status = imp_importer_of(file->format)->read(run, file->path, err);
+    run->piece = NULL;
+    run->pieces = 0;
+    free(path);
+    return status;
+}
+
+/* Reads one file, and the pieces that continue it. A file of a folder that turns out to be no
+ * trace, or one that has nothing to read, is counted as a loss; every other failure ends the
+ * import. */
+static int import_file(struct imp_run *run, const struct imp_file *file, size_t pieces,
+                       struct tacho_error *err)
 {
     const struct importer *importer = imp_importer_of(file->format);
     char key[48];
@@ -55,7 +84,7 @@ static int import_file(struct imp_run *run, const struct imp_file *file, struct 
         return imp_loss(run, file->unread, 1);
     int64_t before = run->done;
     struct tacho_error why = {0};
-    int status = importer->read(run, file->path, &why);
+    int status = read_pieces(run, file, pieces, &why);
     if ((status == TACHO_EFORMAT || status == TACHO_ENOTSUP) && file->from_folder)
         return imp_loss(run, "not a trace: nothing was read from it", 1);
     if (status) {
@@ -65,8 +94,10 @@ static int import_file(struct imp_run *run, const struct imp_file *file, struct 
             *err = why;
         return status;
     }
-    run->done = before + file->bytes;
-    run->files++;
+    run->done = before;
+    for (size_t i = 0; i <= pieces; i++)
+        run->done += file[i].bytes;
+    run->files += 1 + (int64_t)pieces;
     if (run->salvage_only)
         return 0;
     snprintf(key, sizeof key, "source.file.%lld", (long long)run->file_index);
@@ -93,17 +124,18 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     int worth = 0; /* of what was read of folders */
     run->db = db;
     run->total = files->bytes;
-    run->many = files->count > 1;
+    run->many = files->count > 1 + pieces_of(files->file, files->count);
     run->shared = shared_path(files);
     int status = store_run_set(run->db, "tacho.version", TACHO_VERSION);
     if (!status && import->step_marker)
         status = store_run_set(run->db, "steps.marker", import->step_marker);
-    for (size_t i = 0; !status && i < files->count; i++) {
+    for (size_t i = 0, pieces; !status && i < files->count; i += 1 + pieces) {
         const struct imp_file *file = &files->file[i];
+        pieces = pieces_of(file, files->count - i);
         if (file->from_folder && file->worth < worth)
             continue; /* it accompanies what was read */
         int64_t before = run->files;
-        status = import_file(run, file, err);
+        status = import_file(run, file, pieces, err);
         if (run->files > before && file->from_folder)
             worth = file->worth;
     }

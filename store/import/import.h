@@ -29,7 +29,10 @@
     X(XLA_JSON, "XLA trace") \
     X(ROCPROF, "rocprofv3 JSON") \
     X(ROCPD, "rocprofv3 database") \
+    X(ROCPROF_CSV, "rocprofv3 table") \
     X(ROCPROF_OLD, "rocprof JSON") \
+    X(RPD_JSON, "rocmProfileData JSON") \
+    X(UNITRACE, "unitrace timeline") \
     X(ASCEND, "Ascend trace") \
     X(ASCEND_CSV, "Ascend table of kernels") \
     X(SNAPSHOT, "PyTorch memory snapshot or flight recorder dump") \

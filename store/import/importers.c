@@ -20,6 +20,7 @@
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/snapshot/snapshot_import.h"
 #include "store/import/tfevents/tfevents_import.h"
+#include "store/import/unitrace/unitrace_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
 #include "store/import/xplane/xplane_import.h"
@@ -35,6 +36,8 @@ static const struct {
     {STORE_FORMAT_XLA_JSON, &imp_xla_json},
     {STORE_FORMAT_ROCPROF, &imp_rocprof},
     {STORE_FORMAT_ROCPROF_OLD, &imp_rocprof_old},
+    {STORE_FORMAT_RPD_JSON, &imp_rpd_json},
+    {STORE_FORMAT_UNITRACE, &imp_unitrace},
     {STORE_FORMAT_ASCEND, &imp_ascend},
     {STORE_FORMAT_CHAKRA, &imp_chakra},
     {STORE_FORMAT_INSPECTOR, &imp_inspector},
@@ -48,6 +51,7 @@ static const struct {
     {STORE_FORMAT_PPROF, &imp_pprof},
     {STORE_FORMAT_XPLANE, &imp_xplane},
     {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv},
+    {STORE_FORMAT_ROCPROF_CSV, &imp_rocprof_csv},
     {STORE_FORMAT_SNAPSHOT, &imp_snapshot},
 };
 

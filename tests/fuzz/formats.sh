@@ -13,6 +13,7 @@ python3 tests/e2e/import/versions.py make "$made/versions" || exit 1
 case $1 in
 fuzz_xplane) cp "$made"/*.xplane.pb "$made"/versions/*.xplane.pb "$2" ;;
 fuzz_flight) for rank in 0 1 2; do head -c 2500 "$made/versions/hang/nccl_trace_rank_$rank" > "$2/$rank"; done ;;
+fuzz_unitrace) cp "$made"/versions/python.4242.json "$2" ;;
 fuzz_xla_json)
     printf '%s' '{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
 {"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:TPU:0"}},{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
@@ -20,7 +21,7 @@ fuzz_xla_json)
 {"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"fusion.1","args":{"hlo_category":"while","hlo_module":"jit_f","correlation_id":"3"}},
 {"ph":"X","pid":1,"tid":3,"ts":1,"dur":9,"name":"5"},{"ph":"X","pid":701,"tid":7,"ts":1,"dur":3,"name":"$a.py:1 f","args":{"step_num":"2"}}]}' > "$2/tpu" ;;
 fuzz_rocprof)
-    cp "$made"/versions/rocprof.json "$2"
+    cp "$made"/versions/rocprof.json "$made"/versions/rpd.json "$made"/versions/tables_amd/77_[khm]*_trace.csv "$2"
     printf '%s' '{"rocprofiler-sdk-tool":[{"metadata":{"pid":5,"node":{"hostname":"n"}},"agents":[{"id":{"handle":9},"type":2,
 "logical_node_type_id":0,"cu_count":4,"product_name":"MI"}],"strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"HIP_RUNTIME_API",
 "operations":["hipFree"]},{"kind":"MARKER_CORE_API","operations":["roctxMarkA"]}],"marker_api":[{"key":7,"value":"st\"ep"}]},"kernel_symbols":[{"kernel_id":1,
@@ -29,7 +30,7 @@ fuzz_rocprof)
 "hip_api":[{"kind":1,"operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":3}}],"marker_api":[{"kind":2,
 "operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":7}}],"memory_copy":[{"kind":0,"operation":0,
 "src_agent_id":{"handle":9},"bytes":5,"start_timestamp":1,"end_timestamp":2}]}}]}' > "$2/one" ;;
-fuzz_rocpd) cp "$made"/*_results.db "$made"/versions/trace.rpd "$2" ;;
+fuzz_rocpd) cp "$made"/*_results.db "$made"/versions/*.rpd "$2" ;;
 fuzz_ascend) cp "$made"/trace_view.json "$2" ;;
 fuzz_ascend_csv)
     cp "$made"/versions/*.csv "$2"

@@ -51,7 +51,7 @@ for target in "$@"; do
         seeds=$build/seeds/kineto
         ;;
     fuzz_xplane | fuzz_xla_json | fuzz_flight | fuzz_rocprof | fuzz_rocpd | fuzz_ascend | fuzz_ascend_csv | fuzz_pickle | fuzz_log | fuzz_tfevents | \
-        fuzz_chakra | fuzz_inspector | fuzz_perfetto | fuzz_pprof | fuzz_workers)
+        fuzz_chakra | fuzz_inspector | fuzz_perfetto | fuzz_pprof | fuzz_unitrace | fuzz_workers)
         seeds=$build/seeds/$target
         tests/fuzz/formats.sh "$target" "$seeds"
         ;;

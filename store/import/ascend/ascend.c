@@ -2,9 +2,9 @@
  *
  * The importer of timelines of Ascend NPUs: events in the form of Chrome's traces, where processes
  * are layers. "Python" is the program, "CANN" the calls of the runtime, "Ascend Hardware" the tasks
- * of the NPU, "HCCL" (or "Communication") its collectives, and "Overlap Analysis" has sums that
- * msprof made of the others: they are kept to compare with, not as events. It is read by the Kineto
- * importer after a translation.
+ * of the NPU and, of programs that run as a graph, the iterations, "HCCL" (or "Communication") its
+ * collectives, and "Overlap Analysis" has sums that msprof made of the others: they are kept to
+ * compare with, not as events. It is read by the Kineto importer after a translation.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +19,9 @@
 
 #define LINES_MOST 65536 /* named threads that are remembered */
 
+/* What is special about a thread. */
+enum line { LINE_COLLECTIVES = 1 /* whole collectives */, LINE_ITERATIONS /* of one graph */ };
+
 enum layer { LAYER_HOST, LAYER_CANN, LAYER_HARDWARE, LAYER_COMMUNICATION, LAYER_OVERLAP };
 
 /* Rows of the overlap analysis: name in the trace, run key */
@@ -31,13 +34,15 @@ static const struct {
 #define OVERLAPS (sizeof overlaps / sizeof *overlaps)
 
 struct reading {
-    struct imp_map layers;        /* pid -> enum layer */
-    struct imp_map communication; /* pid, tid of a thread of whole collectives */
-    struct imp_map devices;       /* pid -> number of the NPU */
-    char program[24];             /* pid of the Python process, as JSON; "": none */
+    struct imp_map layers;  /* pid -> enum layer */
+    struct imp_map lines;   /* pid, tid -> enum line */
+    struct imp_map devices; /* pid -> number of the NPU */
+    char program[24];       /* pid of the Python process, as JSON; "": none */
     char device[24], stream[24], correlation[24];
     int64_t rank; /* of the capture; STORE_ABSENT: not known */
-    int64_t npu;  /* number of the last NPU that was named: HCCL does not say on which it runs */
+    struct ascend_steps steps;
+    int rc;      /* of noting steps */
+    int64_t npu; /* number of the last NPU that was named: HCCL does not say on which it runs */
     int64_t overlap[OVERLAPS];
     bool has_overlap;
 };
@@ -45,9 +50,10 @@ struct reading {
 /* The words of torch_npu and msprof, some of which are in the beginning of every such file. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    static const char *const words[] = {"\"Ascend Hardware\"",  "\"AscendCL@",   "\"async_npu\"",
-                                        "enqueue_to_dequeue",   "\"Enqueue@",    "\"Dequeue@",
-                                        "\"Overlap Analysis\"", "\"HostToDevice"};
+    static const char *const words[] = {
+        "\"Ascend Hardware\"",  "\"AscendCL@",    "\"async_npu\"",
+        "enqueue_to_dequeue",   "\"Enqueue@",     "\"Dequeue@",
+        "\"Overlap Analysis\"", "\"HostToDevice", "{\"name\": \"HCCL\"}"};
     if (!bytes || (head[0] != '[' && head[0] != '{'))
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -101,6 +107,19 @@ static int name_process(struct reading *reading, int64_t pid, struct kj_span nam
     return imp_map_put(&reading->layers, pid, 0, layer);
 }
 
+/* What is special about a thread, by its name. */
+static int name_thread(struct reading *reading, int64_t pid, int64_t tid, struct kj_span name)
+{
+    enum line line;
+    if (holds(name, "Communication"))
+        line = LINE_COLLECTIVES;
+    else if (begins(name, "Step Trace"))
+        line = LINE_ITERATIONS;
+    else
+        return 0;
+    return reading->lines.count < LINES_MOST ? imp_map_put(&reading->lines, pid, tid, line) : 0;
+}
+
 static int look(void *ctx, const struct kj_event *event)
 {
     struct reading *reading = ctx;
@@ -120,9 +139,8 @@ static int look(void *ctx, const struct kj_event *event)
         return imp_map_put(&reading->devices, pid, 0, device);
     }
     if (name && kineto_equals(event->field[KJ_NAME], "thread_name") &&
-        kineto_int(event->field[KJ_TID], &tid) && holds(name->value, "Communication") &&
-        reading->communication.count < LINES_MOST)
-        return imp_map_put(&reading->communication, pid, tid, 1);
+        kineto_int(event->field[KJ_TID], &tid))
+        return name_thread(reading, pid, tid, name->value);
     return 0;
 }
 
@@ -158,6 +176,32 @@ static enum ascend_task task_of(struct kj_span type, struct kj_span name)
     return by_type != ASCEND_TASK_KERNEL ? by_type : by_name;
 }
 
+static bool is_line(const struct reading *reading, const struct kj_event *event, int64_t pid,
+                    enum line line)
+{
+    int64_t tid;
+    const int64_t *known =
+        kineto_int(event->field[KJ_TID], &tid) ? imp_map_find(&reading->lines, pid, tid) : NULL;
+    return known && *known == line;
+}
+
+/* An iteration of a graph, or a part of one, which spans the tasks of its streams. */
+static void translate_iteration(struct reading *reading, struct kj_event *event, int64_t pid)
+{
+    const struct kj_arg *number = argument(event, "Iteration ID");
+    int64_t line, index, start, dur, end;
+    int decimals;
+    bool rounded;
+    if (!reading->rc && kineto_equals(event->field[KJ_CAT], "Iteration Time") && number &&
+        kineto_int(number->value, &index) && kineto_int(event->field[KJ_TID], &line) &&
+        kineto_time(event->field[KJ_TS], 1000, &start, &decimals, &rounded) &&
+        kineto_time(event->field[KJ_DUR], 1000, &dur, &decimals, &rounded) && dur >= 0 &&
+        !__builtin_add_overflow(start, dur, &end))
+        reading->rc = ascend_steps_note(&reading->steps, line, index, start, end);
+    event->field[KJ_CAT] = span_of("\"gpu_user_annotation\"");
+    place_on_device(reading, event, pid, NULL);
+}
+
 /* A task of the NPU: what computes is a kernel, what waits for an event or notifies is not busy. */
 static void translate_task(struct reading *reading, struct kj_event *event, int64_t pid)
 {
@@ -180,18 +224,39 @@ static void translate_task(struct reading *reading, struct kj_event *event, int6
     }
 }
 
+/* The kind of a collective of a graph, which has the name of its node: "Default/AllReduce-op5_0".
+ */
+static const char *collective_of(struct kj_span name)
+{
+    static const char *const kinds[][2] = {{"AllReduce", "\"all_reduce\""},
+                                           {"AllGather", "\"all_gather\""},
+                                           {"ReduceScatter", "\"reduce_scatter\""},
+                                           {"AllToAll", "\"all_to_all\""},
+                                           {"AlltoAll", "\"all_to_all\""},
+                                           {"Broadcast", "\"broadcast\""},
+                                           {"Send", "\"send\""},
+                                           {"Receive", "\"recv\""}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (holds(name, kinds[i][0]))
+            return kinds[i][1];
+    return "\"collective\"";
+}
+
 /* Of the threads of HCCL those that hold whole collectives count; the planes below them hold the
  * pieces of which they are made. */
 static bool translate_collective(struct reading *reading, struct kj_event *event, int64_t pid)
 {
     int64_t tid;
-    bool whole = begins(event->field[KJ_NAME], "hcom_") || begins(event->field[KJ_NAME], "Hccl") ||
+    bool named = begins(event->field[KJ_NAME], "hcom_") || begins(event->field[KJ_NAME], "Hccl") ||
                  begins(event->field[KJ_NAME], "hccl");
     if (!kineto_int(event->field[KJ_TID], &tid))
         return false;
-    if (!whole && !imp_map_find(&reading->communication, pid, tid))
+    if (!named && !is_line(reading, event, pid, LINE_COLLECTIVES))
         return false;
     event->field[KJ_CAT] = span_of("\"kernel\"");
+    if (!named)
+        put_argument(event, KINETO_ARG_COLLECTIVE, "Collective name",
+                     collective_of(event->field[KJ_NAME]));
     snprintf(reading->stream, sizeof reading->stream, "%" PRId64, 100000 + (tid & 0xffff));
     place_on_device(reading, event, pid, reading->stream);
     return true;
@@ -252,7 +317,9 @@ static bool translate(void *ctx, struct kj_event *event)
     if (layer == LAYER_OVERLAP ||
         (layer != LAYER_HOST && !complete && !kineto_equals(event->field[KJ_PH], "C")))
         return false;
-    if (layer == LAYER_HARDWARE && complete)
+    if (layer == LAYER_HARDWARE && complete && is_line(reading, event, pid, LINE_ITERATIONS))
+        translate_iteration(reading, event, pid);
+    else if (layer == LAYER_HARDWARE && complete)
         translate_task(reading, event, pid);
     else if (layer == LAYER_COMMUNICATION)
         return translate_collective(reading, event, pid);
@@ -270,7 +337,9 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
 {
     struct reading *reading = ctx;
     char key[64];
-    int rc = store_run_set(run->db, "source.tool", "Ascend (torch_npu, msprof)");
+    int rc = reading->rc;
+    if (!rc)
+        rc = store_run_set(run->db, "source.tool", "Ascend (torch_npu, msprof)");
     for (size_t i = 0; i < OVERLAPS && reading->has_overlap && !rc && !run->file_index; i++)
         rc = store_run_set_int(run->db, overlaps[i].key, reading->overlap[i]);
     for (size_t i = 0; i < reading->layers.cap && !rc; i++) {
@@ -282,19 +351,20 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
                  device ? *device : reading->npu);
         rc = store_run_set(run->db, key, "Ascend NPU");
     }
-    return rc;
+    return rc ? rc : ascend_steps_write(&reading->steps, run, process, "Iteration of Step Trace");
 }
 
 /* Reads one file; this is the `read` of the importer. */
 static int read_timeline(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct reading reading = {.rank = ascend_rank_of(path)};
+    struct reading reading = {.rank = ascend_rank_of(path), .npu = ascend_device_of(path)};
     const struct kineto_dialect dialect = {
         .look = look, .rank = rank_of, .translate = translate, .finish = finish, .ctx = &reading};
     int rc = kineto_read_as(run, path, &dialect, err);
     imp_map_free(&reading.layers);
-    imp_map_free(&reading.communication);
+    imp_map_free(&reading.lines);
     imp_map_free(&reading.devices);
+    ascend_steps_free(&reading.steps);
     return rc;
 }
 

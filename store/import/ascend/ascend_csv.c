@@ -19,7 +19,6 @@
 
 #define BYTES_MOST  ((size_t)4 << 30)
 #define CELLS_MOST  128
-#define STEPS_MOST  65536
 #define HEAD_LOOKED 8192
 #define COLLECTIVES 100000 /* stream that holds them */
 
@@ -43,17 +42,11 @@ enum column {
         COLUMN_COUNT
 };
 
-struct step {
-    int64_t index, start, end;
-};
-
 struct reading {
     struct imp_rows rows;
     int column[COLUMN_COUNT]; /* place in a row; -1: the table lacks it */
-    struct step *step;
-    size_t step_count;
-    struct imp_map places; /* number of a step -> its place in `step`, -1: none was left */
-    int64_t short_rows, steps_beyond;
+    struct ascend_steps steps;
+    int64_t short_rows;
 };
 
 static bool holds(const unsigned char *line, size_t bytes, const char *word)
@@ -79,17 +72,6 @@ static bool recognises(const unsigned char *head, size_t bytes)
 
 /* ---- columns ---------------------------------------------------------------------------------------------------------------- */
 
-static bool is_one_of(struct imp_cell cell, const char *names)
-{
-    while (*names) {
-        size_t bytes = strcspn(names, "|");
-        if (cell.bytes == bytes && !memcmp(cell.text, names, bytes))
-            return true;
-        names += bytes + (names[bytes] == '|');
-    }
-    return false;
-}
-
 static void find_columns(struct reading *reading, const struct imp_cell *cell, size_t count)
 {
     static const char *const names[] = {
@@ -97,19 +79,14 @@ static void find_columns(struct reading *reading, const struct imp_cell *cell, s
         COLUMN_MAP(COLUMN_NAMES)
 #undef COLUMN_NAMES
     };
-    for (int column = 0; column < COLUMN_COUNT; column++) {
-        reading->column[column] = -1;
-        for (size_t i = count; i-- > 0;)
-            if (is_one_of(cell[i], names[column]))
-                reading->column[column] = (int)i;
-    }
+    for (int column = 0; column < COLUMN_COUNT; column++)
+        reading->column[column] = imp_csv_column(cell, count, names[column]);
 }
 
 static struct imp_cell cell_of(const struct reading *reading, const struct imp_cell *cell,
                                size_t count, enum column column)
 {
-    int place = reading->column[column];
-    return place >= 0 && (size_t)place < count ? cell[place] : (struct imp_cell){"", 0};
+    return imp_csv_at(cell, count, reading->column[column]);
 }
 
 static int64_t number_of(struct imp_cell cell)
@@ -119,25 +96,6 @@ static int64_t number_of(struct imp_cell cell)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
-
-/* Widens the step of a row, which may be any: a table can be in any order. */
-static int note_step(struct reading *reading, int64_t index, int64_t start, int64_t end)
-{
-    const int64_t *place = imp_map_find(&reading->places, index, 0);
-    if (place && *place >= 0) {
-        struct step *step = &reading->step[*place];
-        step->start = start < step->start ? start : step->start;
-        step->end = end > step->end ? end : step->end;
-    }
-    if (place)
-        return 0;
-    if (reading->step_count == STEPS_MOST) {
-        reading->steps_beyond++;
-        return imp_map_put(&reading->places, index, 0, -1);
-    }
-    reading->step[reading->step_count] = (struct step){index, start, end};
-    return imp_map_put(&reading->places, index, 0, (int64_t)reading->step_count++);
-}
 
 /* Shapes and types of the inputs as the payload of a kernel. */
 static void put_payload(struct kineto_text *payload, struct imp_cell shapes, struct imp_cell types,
@@ -150,7 +108,7 @@ static void put_payload(struct kineto_text *payload, struct imp_cell shapes, str
     payload->bytes = 0;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         struct imp_cell cell = members[i].cell;
-        if (!cell.bytes || is_one_of(cell, "N/A"))
+        if (!cell.bytes || imp_cell_is_one_of(cell, "N/A"))
             continue;
         kineto_text_puts(payload, payload->bytes ? ",\"" : "{\"");
         kineto_text_puts(payload, members[i].key);
@@ -203,7 +161,7 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
         reading->rows.bad_time++;
         return 0;
     }
-    bool collective = is_one_of(core, "HCCL|COMMUNICATION");
+    bool collective = imp_cell_is_one_of(core, "HCCL|COMMUNICATION");
     device = device >= 0 && device < 1 << 16 ? device : 0;
     if (collective)
         stream = COLLECTIVES;
@@ -228,32 +186,8 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
         rc = imp_rows_slice(&reading->rows, &slice);
     if (!rc && step > 0 && slice.start >= 0 && slice.dur >= 0 && slice.start < IMP_TIME_MAX &&
         slice.dur < IMP_TIME_MAX)
-        rc = note_step(reading, step, slice.start, slice.start + slice.dur);
+        rc = ascend_steps_note(&reading->steps, 0, step, slice.start, slice.start + slice.dur);
     return rc;
-}
-
-static int step_order(const void *left, const void *right)
-{
-    const struct step *first = left, *second = right;
-    return (first->start > second->start) - (first->start < second->start);
-}
-
-static int write_steps(struct reading *reading)
-{
-    int rc = 0;
-    if (reading->rows.run->salvage_only || reading->step_count < 1)
-        return 0;
-    qsort(reading->step, reading->step_count, sizeof *reading->step, step_order);
-    for (size_t i = 0; i < reading->step_count && !rc; i++) {
-        struct store_step row = {.process = reading->rows.process,
-                                 .index = reading->step[i].index,
-                                 .start = reading->step[i].start,
-                                 .end = reading->step[i].end,
-                                 .tokens = STORE_ABSENT,
-                                 .samples = STORE_ABSENT};
-        rc = store_step_add(reading->rows.run->db, &row);
-    }
-    return rc ? rc : store_run_set(reading->rows.run->db, "steps.marked_by", "column Step Id");
 }
 
 static int read_rows(struct reading *reading, const char *at, const char *end)
@@ -273,31 +207,46 @@ static int read_rows(struct reading *reading, const char *at, const char *end)
             rc = put_row(reading, cell, count, &payload);
     }
     kineto_text_clear(&payload);
+    return rc;
+}
+
+/* Reads a table, or a piece of it: each has its names of columns. */
+static int read_piece(struct reading *reading, const char *path, struct tacho_error *err)
+{
+    struct imp_whole whole;
+    int rc = imp_whole_read(reading->rows.run, path, BYTES_MOST, &whole, err);
+    if (rc)
+        return rc;
+    rc = read_rows(reading, (const char *)whole.data, (const char *)whole.data + whole.bytes);
+    imp_whole_free(&whole);
+    return rc;
+}
+
+/* Reads the pieces of the table, then writes what is known after the last row. */
+static int read_pieces(struct reading *reading, const char *path, struct tacho_error *err)
+{
+    struct imp_run *run = reading->rows.run;
+    int rc = read_piece(reading, path, err);
+    for (size_t i = 0; i < run->pieces && !rc; i++)
+        rc = read_piece(reading, run->piece[i], err);
     if (!rc && reading->short_rows)
-        rc = imp_loss(reading->rows.run, "row with too few cells", reading->short_rows);
-    if (!rc && reading->steps_beyond)
-        rc = imp_loss(reading->rows.run, "step beyond the first 65536 of a table: not kept",
-                      reading->steps_beyond);
-    return rc ? rc : write_steps(reading);
+        rc = imp_loss(run, "row with too few cells", reading->short_rows);
+    if (!rc)
+        rc = ascend_steps_write(&reading->steps, run, reading->rows.process, "column Step Id");
+    return rc;
 }
 
 /* Reads one table; this is the `read` of the importer. */
 static int read_table(struct imp_run *run, const char *path, struct tacho_error *err)
 {
     struct reading reading = {.short_rows = 0};
-    struct imp_whole whole;
     int64_t slices = run->slices;
-    int rc = imp_whole_read(run, path, BYTES_MOST, &whole, err);
-    if (rc)
-        return rc;
-    reading.step = calloc(STEPS_MOST, sizeof *reading.step);
-    rc = reading.step ? store_begin(run->db) : TACHO_ENOMEM;
+    int rc = store_begin(run->db);
     if (!rc) {
         rc = imp_rows_begin(&reading.rows, run, ascend_rank_of(path), STORE_ABSENT, NULL,
                             "Ascend program");
         if (!rc)
-            rc = read_rows(&reading, (const char *)whole.data,
-                           (const char *)whole.data + whole.bytes);
+            rc = read_pieces(&reading, path, err);
         rc = imp_rows_end(&reading.rows, rc);
     }
     if (!rc)
@@ -308,9 +257,7 @@ static int read_table(struct imp_run *run, const char *path, struct tacho_error 
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give trace_view.json of the same folder, which has the host too",
                         "%s: a table of kernels without a row that says when a kernel ran", path);
-    imp_map_free(&reading.places);
-    free(reading.step);
-    imp_whole_free(&whole);
+    ascend_steps_free(&reading.steps);
     return rc;
 }
 

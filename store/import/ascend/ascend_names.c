@@ -3,9 +3,13 @@
  * What the names of tasks and of folders of an Ascend capture say.
  */
 #include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store/import/ascend/ascend_private.h"
 #include "store/import/input/importer.h"
@@ -65,11 +69,94 @@ static int64_t rank_by_settings(const char *folder)
     return files == 1 ? rank : STORE_ABSENT;
 }
 
+/* ---- folders of msprof ---------------------------------------------------------------------------------------------------- */
+
+/* Length of the path of the folder PROF_* that a file lies in; 0: in none. */
+static size_t profile_length(const char *path)
+{
+    const char *found = strncmp(path, "PROF_", 5) ? strstr(path, "/PROF_") : path;
+    const char *end = found ? strchr(found + 1, '/') : NULL;
+    return end ? (size_t)(end - path) : 0;
+}
+
+/* N of a name "device_N"; STORE_ABSENT: another name. */
+static int64_t device_in_name(const char *name)
+{
+    int number, used = 0;
+    bool is_device = sscanf(name, "device_%d%n", &number, &used) == 1 && used && number >= 0 &&
+                     number <= RANK_MOST && (!name[used] || name[used] == '/');
+    return is_device ? number : STORE_ABSENT;
+}
+
+/* The device whose folder is the only one in PROF_*; STORE_ABSENT: there is none, or several. */
+static int64_t only_device(const char *folder)
+{
+    DIR *open = opendir(folder);
+    int64_t device = STORE_ABSENT;
+    size_t devices = 0;
+    struct dirent *entry;
+    while (open && (entry = readdir(open))) {
+        int64_t number = device_in_name(entry->d_name);
+        if (number == STORE_ABSENT)
+            continue;
+        device = number;
+        devices++;
+    }
+    if (open)
+        closedir(open);
+    return devices == 1 ? device : STORE_ABSENT;
+}
+
+/* The folder PROF_* of a file, and the device that the file is of; false: the path names none. */
+static bool find_device(const char *path, char folder[PATH_MAX], int64_t *device)
+{
+    size_t length = profile_length(path);
+    if (!length || length >= PATH_MAX)
+        return false;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    *device = device_in_name(path + length + 1);
+    if (*device == STORE_ABSENT)
+        *device = only_device(folder);
+    return *device != STORE_ABSENT;
+}
+
+int64_t ascend_device_of(const char *path)
+{
+    char folder[PATH_MAX];
+    int64_t device;
+    return find_device(path, folder, &device) ? device : 0;
+}
+
+/* `rank_id` of PROF_X/device_N/info.json.N; STORE_ABSENT: it is not there, or the program was not
+ * one of several (-1). */
+static int64_t rank_by_device(const char *path)
+{
+    static const char key[] = "\"rank_id\"";
+    char folder[PATH_MAX], name[PATH_MAX + 64], text[65536];
+    int64_t device;
+    if (!find_device(path, folder, &device))
+        return STORE_ABSENT;
+    snprintf(name, sizeof name, "%s/device_%" PRId64 "/info.json.%" PRId64, folder, device, device);
+    int file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
+    ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    const char *found = strstr(text, key);
+    found = found ? strchr(found + sizeof key - 1, ':') : NULL;
+    char *end = NULL;
+    long rank = found ? strtol(found + 1, &end, 10) : -1;
+    return found && end != found + 1 && rank >= 0 && rank <= RANK_MOST ? rank : STORE_ABSENT;
+}
+
 int64_t ascend_rank_of(const char *path)
 {
     char folder[PATH_MAX];
     size_t length = capture_length(path);
-    if (!length || length >= sizeof folder)
+    if (!length)
+        return rank_by_device(path);
+    if (length >= sizeof folder)
         return STORE_ABSENT;
     memcpy(folder, path, length);
     folder[length] = '\0';

@@ -44,3 +44,27 @@ bool imp_csv_row(const char **at, const char *end, struct imp_cell *cell, size_t
     *at = text;
     return true;
 }
+
+bool imp_cell_is_one_of(struct imp_cell cell, const char *words)
+{
+    while (*words) {
+        size_t bytes = strcspn(words, "|");
+        if (cell.bytes == bytes && !memcmp(cell.text, words, bytes))
+            return true;
+        words += bytes + (words[bytes] == '|');
+    }
+    return false;
+}
+
+int imp_csv_column(const struct imp_cell *cell, size_t count, const char *words)
+{
+    for (size_t i = 0; i < count; i++)
+        if (imp_cell_is_one_of(cell[i], words))
+            return (int)i;
+    return -1;
+}
+
+struct imp_cell imp_csv_at(const struct imp_cell *cell, size_t count, int place)
+{
+    return place >= 0 && (size_t)place < count ? cell[place] : (struct imp_cell){"", 0};
+}

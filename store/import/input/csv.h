@@ -19,4 +19,11 @@ struct imp_cell {
 bool imp_csv_row(const char **at, const char *end, struct imp_cell *cell, size_t most,
                  size_t *count);
 
+/* Is the cell one of the words, divided by '|'? */
+bool imp_cell_is_one_of(struct imp_cell cell, const char *words);
+/* The place of the first cell that is one of the words; -1: there is none. */
+int imp_csv_column(const struct imp_cell *cell, size_t count, const char *words);
+/* The cell at a place that imp_csv_column() gave for the names of columns; empty: a short row. */
+struct imp_cell imp_csv_at(const struct imp_cell *cell, size_t count, int place);
+
 #endif

@@ -27,7 +27,10 @@ struct imp_run {
     int64_t next_rank;    /* those below are taken */
     bool many;            /* there is more than one input: each is a rank */
     size_t shared;        /* bytes of the path of the folder that all inputs lie in */
-    int decimals;         /* digits after the point of the finest time stamp of the files so far */
+    /* Paths of the files that continue the present one: pieces of one timeline or table. */
+    const char *const *piece;
+    size_t pieces;
+    int decimals; /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {

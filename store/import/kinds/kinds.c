@@ -27,8 +27,12 @@ struct signature {
 #define HINT_UNPACK "unpack it, and give the trace in it or the folder"
 #define HINT_RUN \
     "record the program with 'tacho run -- CMD', which samples call stacks with --stacks"
-#define HINT_NOT   "give the trace that the profiler wrote, not this file"
-#define HINT_NSYS  "export it: nsys export --type sqlite FILE, then give the .sqlite file"
+#define HINT_NOT  "give the trace that the profiler wrote, not this file"
+#define HINT_NSYS "export it: nsys export --type sqlite FILE, then give the .sqlite file"
+#define HINT_ROCPROF \
+    "give the trace: the *_results.db or *_results.json, or the folder with *_kernel_trace.csv"
+#define HINT_NVPROF \
+    "record with Nsight Systems, which replaces nvprof, and export it: nsys export --type sqlite"
 #define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
 #define XLA_TABLE \
@@ -55,11 +59,15 @@ static const struct signature signatures[] = {
               "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
               "export --type sqlite",
               false}},
-    {.suffix = ".nvvp",
-     .first = true,
-     .kind = {"an nvprof profile",
-              "record with Nsight Systems, which replaces nvprof, and export it: nsys export "
-              "--type sqlite",
+    {.suffix = ".nvvp", .first = true, .kind = {"an nvprof profile", HINT_NVPROF, false}},
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"CUPTI_ACTIVITY_KIND_", "CREATE TABLE StringTable"},
+     .kind = {"an nvprof profile", HINT_NVPROF, false}},
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"BeginNs", "__section", "__lane"},
+     .kind = {"a database of the older rocprof", "give the results.json that was written with it",
               false}},
     {.suffix = ".otf2",
      .kind = {"an OTF2 trace (Score-P, rocprofv3)",
@@ -73,10 +81,12 @@ static const struct signature signatures[] = {
               false}},
     {.suffix = ".vtune",
      .kind = {"a VTune result", "record with torch.profiler, or " HINT_RUN, false}},
-    {.words = {"\"Kind\",\"Agent_Id\"", "\"Kernel_Name\""},
-     .kind = {"a CSV table of rocprofv3", "record with --output-format json (or rocpd)", false}},
-    {.words = {"Domain", "Function", "Correlation_Id"},
-     .kind = {"a CSV table of rocprofv3", "record with --output-format json (or rocpd)", false}},
+    {.words = {"\"Counter_Name\"", "\"Counter_Value\"", "\"Dispatch_Id\""},
+     .kind = {"a table of counters of rocprofv3", HINT_ROCPROF, false}},
+    {.words = {"\"Name\",\"Calls\",\"TotalDuration"},
+     .kind = {"a table of sums of rocprof", HINT_ROCPROF, false}},
+    {.words = {"\"Node_Id\"", "\"Agent_Type\""},
+     .kind = {"rocprofv3's list of agents", HINT_ROCPROF, false}},
     {.words = {"KernelName", "gpu-id", "BeginNs"},
      .kind = {"a CSV table of the older rocprof",
               "record with rocprofv3 --sys-trace --output-format json", false}},
@@ -125,6 +135,14 @@ static const struct signature signatures[] = {
     {.suffix = ".prof", MAGIC("{", 0), .kind = {"a cProfile file", HINT_RUN, false}},
     {.words = {"ncalls", "tottime", "percall"},
      .kind = {"a table that cProfile printed", HINT_RUN, false}},
+    {.words = {"\"children\"", "\"frame\"", "\"metrics\""},
+     .json = true,
+     .kind = {"a profile tree of Triton's Proton (Hatchet)",
+              "record a timeline: proton.start(NAME, data=\"trace\")", false}},
+    {MAGIC("[[-1, ", 0), .json = true,
+     .kind = {"a memory timeline of torch.profiler (export_memory_timeline)",
+              "dump a snapshot instead: torch.cuda.memory._dump_snapshot(\"memory.pickle\")",
+              false}},
     {.words = {"Self CPU %", "CPU total %", "# of Calls"},
      .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH, false}},
 

@@ -14,6 +14,7 @@
 #include "store/import/kineto/kineto_frame.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/kineto/kineto_insert.h"
+#include "store/import/kineto/kineto_look.h"
 #include "store/import/kineto/kineto_private.h"
 
 #define BATCHES 6
@@ -31,7 +32,8 @@ struct job {
     struct kineto_batch *ready, **ready_end, *spare;
     int batches;
     bool done, stop;
-    int64_t reported;
+    int64_t reported, passed; /* bytes: of those before `in`, under the lock */
+    bool damaged;             /* of those before `in` */
     struct kineto_ids ids;
     bool only_phases,
         found;   /* of a search in a damaged text: an object is an event when it has a phase */
@@ -203,19 +205,54 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
     return kineto_meta(&((struct job *)ctx)->kineto, key, value);
 }
 
-/* The parser thread: reads the whole file. */
+/* Opens the next piece of the trace in place of the one that was read. */
+static int open_piece(struct job *job, const char *path)
+{
+    struct imp_input *in;
+    int status = imp_input_open(path, &in, &job->error);
+    if (status)
+        return status;
+    job->damaged |= imp_input_damaged(job->in);
+    pthread_mutex_lock(&job->lock);
+    job->passed += imp_input_position(job->in);
+    imp_input_close(job->in);
+    job->in = in;
+    pthread_mutex_unlock(&job->lock);
+    return 0;
+}
+
+/* Reads the file and the pieces that continue it. */
+static int read_frames(struct job *job)
+{
+    const struct kineto_frame_sink sink = {
+        .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = job};
+    struct kineto_frame_result *all = &job->frame, frame;
+    int status = kineto_frame_read(job->in, &sink, all, &job->error);
+    for (size_t i = 0; !status && job->dialect && i < job->run->pieces; i++) {
+        status = open_piece(job, job->run->piece[i]);
+        if (!status)
+            status = kineto_frame_read(job->in, &sink, &frame, &job->error);
+        if (status)
+            break;
+        all->truncated |= frame.truncated;
+        all->partial_event |= frame.partial_event;
+        all->more_behind |= frame.more_behind;
+        all->too_large += frame.too_large;
+    }
+    return status;
+}
+
+/* The parser thread: reads the whole trace. */
 static void *parse(void *ctx)
 {
     struct job *job = ctx;
-    const struct kineto_frame_sink sink = {
-        .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = job};
     job->kineto.batch = batch_take(job);
     int status = job->kineto.batch ? 0 : TACHO_ENOMEM;
     if (!status && job->dialect && job->dialect->source)
         status = job->dialect->source(job->dialect->ctx, job->in, on_sourced, job,
                                       &job->frame.truncated, &job->error);
     else if (!status)
-        status = kineto_frame_read(job->in, &sink, &job->frame, &job->error);
+        status = read_frames(job);
     if (!status)
         status = kineto_events_done(&job->kineto);
     if (job->kineto.batch)
@@ -233,7 +270,9 @@ static void *parse(void *ctx)
 /* Reports the bytes that were read since the last call. */
 static int progress(struct job *job)
 {
-    int64_t now = imp_input_position(job->in), more = now - job->reported;
+    pthread_mutex_lock(&job->lock);
+    int64_t now = job->passed + imp_input_position(job->in), more = now - job->reported;
+    pthread_mutex_unlock(&job->lock);
     job->reported = now;
     return imp_progress(job->run, more);
 }
@@ -367,7 +406,7 @@ static int write_losses(struct job *job)
     loss[KINETO_LOSS_PARTIAL] = job->frame.partial_event;
     loss[KINETO_LOSS_BEHIND] = job->frame.more_behind;
     loss[KINETO_LOSS_ENDS] = job->frame.truncated && !job->frame.partial_event;
-    loss[KINETO_LOSS_DAMAGED] = imp_input_damaged(job->in);
+    loss[KINETO_LOSS_DAMAGED] = job->damaged || imp_input_damaged(job->in);
     int status = 0;
     for (int i = 0; !status && i < KINETO_LOSS_COUNT; i++)
         if (loss[i])
@@ -406,48 +445,6 @@ static int finish(struct job *job)
         status = job->dialect->finish(job->dialect->ctx, job->run, job->ids.process.id[0]);
     if (!status)
         status = write_losses(job);
-    return status;
-}
-
-/* ---- a first look ---------------------------------------------------------------------------------------------------------- */
-
-/* Passes names of processes and threads to the dialect. */
-static int on_look(void *ctx, const struct kj_event *event)
-{
-    const struct job *job = ctx;
-    return kineto_equals(event->field[KJ_PH], "M") ? job->dialect->look(job->dialect->ctx, event)
-                                                   : 0;
-}
-
-static int on_look_window(void *ctx, const char *text, size_t bytes)
-{
-    struct job *job = ctx;
-    size_t count;
-    int status = imp_progress(job->run, 0);
-    if (!status && kj_events(job->json, text, bytes, on_look, job, &count) == KJ_STOPPED)
-        status = TACHO_ENOMEM;
-    return status; /* what is damaged is counted when it is read */
-}
-
-static int on_look_meta(void *ctx, struct kj_span key, struct kj_span value)
-{
-    (void)ctx;
-    (void)key;
-    (void)value;
-    return 0;
-}
-
-/* Reads the file once for its names, which may come after the events that need them. */
-static int look_ahead(struct job *job, const char *path, struct tacho_error *err)
-{
-    const struct kineto_frame_sink sink = {
-        .events = on_look_window, .meta = on_look_meta, .ctx = job};
-    struct kineto_frame_result frame;
-    struct imp_input *in = NULL;
-    int status = imp_input_open(path, &in, err);
-    if (!status)
-        status = kineto_frame_read(in, &sink, &frame, err);
-    imp_input_close(in);
     return status;
 }
 
@@ -532,7 +529,7 @@ int kineto_read_as(struct imp_run *run, const char *path, const struct kineto_di
     if (!job->json)
         status = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     if (!status && dialect && dialect->look)
-        status = look_ahead(job, path, err);
+        status = kineto_look_ahead(run, job->json, path, dialect, err);
     if (!status)
         status = imp_input_open(path, &job->in, err);
     if (!status) {

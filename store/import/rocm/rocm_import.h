@@ -10,6 +10,8 @@
 
 extern const struct importer imp_rocprof;     /* --output-format json */
 extern const struct importer imp_rocpd;       /* --output-format rocpd */
+extern const struct importer imp_rocprof_csv; /* --output-format csv */
 extern const struct importer imp_rocprof_old; /* of rocprof, which rocprofv3 replaces */
+extern const struct importer imp_rpd_json;    /* of rocmProfileData's rpd2tracing.py */
 
 #endif

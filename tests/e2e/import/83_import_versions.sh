@@ -16,7 +16,7 @@ import() { # FILE RUN
 is() { # WHAT FOUND WANTED
     [ "$2" = "$3" ] || fail "$1: not '$3' but '$2'"
 }
-slices="SELECT n.text, c.text, coalesce(t.device, ''), t.tid, start, dur, coalesce(correlation, '') FROM slice s JOIN track t ON t.id = s.track
+slices="SELECT n.text, c.text, coalesce(t.device, ''), t.tid, s.start, dur, coalesce(correlation, '') FROM slice s JOIN track t ON t.id = s.track
     JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category"
 
 # XLA: steps by the launches of a module whose kernels name none; a collector that was not merged; sparse cores
@@ -44,6 +44,30 @@ is "ranks of a cluster" "$(rows_of cluster.tacho "SELECT rank FROM process WHERE
 grep -q ': 2 files,' err || fail "not one timeline a rank: $(cat err)"
 import prof prof.tacho
 grep -q ': 2 files,' err || fail "not one table a device: $(cat err)"
+# pieces of one timeline or table, which msprof exports by iteration or cuts into slices, are one process; iterations of the graph that has
+# most time are the steps, and no kernels
+import graph graph.tacho
+grep -q ': 8 files,' err || fail "not all iterations: $(cat err)"
+is "ranks of graphs" "$(rows_of graph.tacho "SELECT rank, (SELECT group_concat(DISTINCT device) FROM track WHERE process = p.id AND device IS NOT NULL)
+    FROM process p ORDER BY rank" | tr '\n' ' ')" '0,gpu:0 1,gpu:1 '
+is "steps of graphs" "$(rows_of graph.tacho "SELECT \"index\", count(*), min(\"end\" - start), max(\"end\" - start) FROM step GROUP BY 1" | tr '\n' ' ')" \
+    '1,2,600000,600000 2,2,600000,600000 10,2,600000,600000 '
+is "rows of graphs" "$(rows_of graph.tacho "SELECT n.text, c.text, count(*), sum(dur) FROM slice s JOIN track t ON t.id = s.track
+    JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category WHERE t.device IS NOT NULL AND n.text NOT GLOB '* [0-9]*'
+    GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
+    'Default/AllReduce-op5_0,kernel,6,900000 Default/MatMul-op1,kernel,6,2400000 MEMCPY_ASYNC,memcpy,6,120000 NOTIFY_WAIT,sync,6,660000 '
+is "collectives of graphs" "$(rows_of graph.tacho "SELECT DISTINCT d.collective FROM slice s JOIN detail d ON d.id = s.detail
+    WHERE d.collective IS NOT NULL")" all_reduce
+is "sums of graphs" "$(rows_of graph.tacho "SELECT value FROM run WHERE key GLOB 'source.ascend.*' ORDER BY key" | tr '\n' ' ')" \
+    '450000 450000 1200000 150000 '
+import graph/PROF_000001_2023_AAA/device_1/timeline/msprof_1_2_2.json iteration.tacho
+is "one iteration" "$(rows_of iteration.tacho "SELECT count(*), min(\"end\" - start) FROM step")" 1,600000
+import sliced sliced.tacho
+is "slices" "$(rows_of sliced.tacho "SELECT count(DISTINCT process), count(*), count(DISTINCT track) FROM slice s JOIN track t ON t.id = s.track
+    WHERE t.device = 'gpu:5'")" 1,6,2
+import tables tables.tacho
+is "slices of a table" "$(rows_of tables.tacho "SELECT count(DISTINCT process), count(*), count(DISTINCT track) FROM slice s
+    JOIN track t ON t.id = s.track")" 1,2,1
 
 # AMD: rocmProfileData, counters without a trace of kernels, Perfetto
 import trace.rpd rpd.tacho
@@ -58,13 +82,61 @@ relu,kernel,gpu:3,0,5000,300,""
 FillBuffer,kernel,gpu:3,0,5400,100,""
 END
 is "bytes of its copies" "$(rows_of rpd.tacho "SELECT bytes FROM detail WHERE schema = 'gpu.memcpy'")" 4096
+import two.rpd two.tacho
+rows_of two.tacho "SELECT p.pid, $(sed 's/^SELECT //' <<< "$slices") JOIN process p ON p.id = t.process ORDER BY p.pid, s.start" > rows
+diff - rows << 'END' || fail "rows of rocmProfileData's third version"
+42,step 1,roctx,"",43,900,8100,""
+42,hipLaunchKernel,runtime,"",43,1000,500,11
+42,gemm(float*),kernel,gpu:0,2,2000,1000,11
+42,Memcpy HtoD,memcpy,gpu:0,-2,3600,400,11
+42,Memcpy DtoH,memcpy,gpu:0,-2,4000,200,11
+52,step 1 of rank 1,roctx,"",53,950,8050,""
+52,hipLaunchKernel,runtime,"",53,1100,500,21
+52,gemm(float*),kernel,gpu:1,2,2100,1200,21
+52,gemm(float*),kernel,gpu:1,7,5000,100,""
+END
+import rpd.json rpdjson.tacho
+rows_of rpdjson.tacho "${slices/s.start, dur/s.start - (SELECT min(start) FROM slice), dur} ORDER BY start" > rows
+diff - rows << 'END' || fail "rows of rocmProfileData's JSON"
+step 5,annotation,"",43,0,8100000,""
+hipLaunchKernel,runtime,"",43,100000,500000,""
+step 5,annotation,gpu:1,0,1099000,1002000,""
+gemm(float*),kernel,gpu:1,0,1100500,1000000,""
+CopyHostToDevice,memcpy,gpu:1,0,2700000,400000,""
+FillBuffer,memset,gpu:1,0,3200000,5000,""
+END
+import tables_amd tables_amd.tacho
+grep -q ': 8 files,' err || fail "not all tables: $(cat err)"
+rows_of tables_amd.tacho "SELECT p.rank, $(sed 's/^SELECT //' <<< "$slices") JOIN process p ON p.id = t.process ORDER BY p.rank, s.start LIMIT 6" > rows
+diff - rows << 'END' || fail "rows of rocprofv3's tables"
+0,step 5,roctx,"",77,900,8100,""
+0,hipLaunchKernel,runtime,"",77,1000,500,11
+0,"gemm(float*, int)",kernel,gpu:1,6,2000,1000,11
+0,Memcpy HtoD,memcpy,gpu:1,-2,3600,400,12
+0,Memcpy DtoH,memcpy,gpu:1,-2,4000,100,13
+1,step 5,roctx,"",78,1400,8100,""
+END
+is "processes of rocprofv3's tables" "$(rows_of tables_amd.tacho "SELECT count(DISTINCT process), count(*) FROM slice s JOIN track t ON t.id = s.track")" 2,10
+import python.4242.json unitrace.tacho
+rows_of unitrace.tacho "${slices/s.start, dur/s.start - (SELECT min(start) FROM slice), dur} ORDER BY start" > rows
+diff - rows << 'END' || fail "rows of unitrace"
+step 5,annotation,"",4242,0,8100000,""
+aten::mm,op,"",4242,50000,200000,""
+zeCommandListAppendLaunchKernel,driver,"",4242,100000,50000,""
+Launch,driver,"",4242,110000,0,11
+gemm_kernel[SIMD32],kernel,gpu:1,7,1100000,1000000,11
+Memcpy HtoD,memcpy,gpu:1,7,2700000,400000,12
+zeCommandListAppendBarrier,sync,gpu:1,7,3100000,100000,13
+END
+is "its rank, GPU and bytes" "$(rows_of unitrace.tacho "SELECT rank, (SELECT value FROM run WHERE key LIKE '%gpu:1.name'),
+    (SELECT bytes FROM detail WHERE schema = 'gpu.memcpy') FROM process" | tr -d '"')" '3,Intel(R) GPU Max 1550,4096'
 import counters.json counters.tacho
 is "kernels with counters" "$(rows_of counters.tacho "$slices ORDER BY start" | cut -d, -f1,2,6,7 | tr '\n' ' ')" \
     'gemm(float*),kernel,400,3 gemm(float*),kernel,400,4 gemm(float*),kernel,400,5 '
 import unnumbered.json unnumbered.tacho
 is "GPUs without a number" "$(rows_of unnumbered.tacho "$slices" | cut -d, -f3 | sort | uniq -c | tr -s ' ')" ' 3 gpu:1'
 import rocprof.json rocprof.tacho
-rows_of rocprof.tacho "${slices/start, dur/start - (SELECT min(start) FROM slice), dur} ORDER BY start" > rows
+rows_of rocprof.tacho "${slices/s.start, dur/s.start - (SELECT min(start) FROM slice), dur} ORDER BY start" > rows
 diff - rows << 'END' || fail "rows of the older rocprof"
 step 5,annotation,"",4243,0,8100,""
 hipLaunchKernel,runtime,"",4243,100,500,""
@@ -86,6 +158,16 @@ Memcpy HtoD,memcpy,gpu:4,-2,3600,400,12
 END
 cmp rocm.rows packed.rows || fail "compressed packets are read differently"
 is "bytes of a copy" "$(rows_of rocm.tacho "SELECT bytes, copy_kind FROM detail WHERE schema = 'gpu.memcpy'")" 4096,HtoD
+import sys.pftrace sys.tacho
+rows_of sys.tacho "$slices ORDER BY start" > rows
+diff - rows << 'END' || fail "rows of rocprof-sys"
+step 5,roctx,"",77,900,8100,""
+hipLaunchKernel,runtime,"",77,1000,500,11
+gemm(float*),kernel,gpu:1,6,2000,1000,11
+Memcpy HtoD,memcpy,gpu:1,-2,3600,400,12
+relu(float*),kernel,gpu:1,2,4100,100,13
+barrier,sync,gpu:1,2,5000,100,14
+END
 
 # Perfetto: descriptors first, other clocks, counters of differences
 import synthetic.pftrace synthetic.tacho
@@ -113,6 +195,11 @@ refused() { # STATUS FILE WORDS
 }
 refused 4 locks.pb "a pprof profile of 'contentions'"
 refused 4 ascend.db "a database of Ascend's profilers"
+refused 4 results.db 'a database of the older rocprof'
+refused 4 nvprof.db 'an nvprof profile'
+refused 4 tables_amd/77_kernel_stats.csv 'a table of sums of rocprof'
+refused 4 proton.hatchet "a profile tree of Triton's Proton"
+refused 4 memory.raw.json 'a memory timeline of torch.profiler'
 refused 4 graph101.json 'an execution trace of PyTorch'
 refused 4 host.memory_profile.json 'a table that TensorBoard made'
 refused 4 host.overview_page.pb 'a table that TensorBoard made'

@@ -335,7 +335,7 @@ def make(folder):
     put("speedscope.json", {"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []})
     put("perf.data", b"PERFILE2" + bytes(64))
     put("lfs.json.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
-    put("stats.csv", '"Kind","Agent_Id","Queue_Id","Kernel_Name"\n"KERNEL_DISPATCH",1,2,"k"\n')
+    put("stats.csv", '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"k",1,5,5,100\n')
     put("a.zip", b"PK\3\4" + bytes(60))
     one = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 5, "dur": 2}]}
     put("deep/run/rank0/trace.json", one)

@@ -73,6 +73,53 @@ def ascend_folders(put):
         put(f"{below}/task_time_2026.csv", TASKS)
 
 
+def graph_iteration(model, number, device):
+    """What msprof exports of one iteration of a graph (MindSpore): in 600 us 400 of a kernel, 150 of an all-reduce, 20 of a copy. The rows
+    of the step trace span all of them. Times are since the machine was started."""
+    events = [{"ph": "M", "name": "process_name", "pid": p, "tid": 0, "args": {"name": n}}
+              for p, n in ((3, "Ascend Hardware"), (1002, "CANN"), (1011, "HCCL"), (1012, "Overlap Analysis"))]
+    events += [{"ph": "M", "name": "thread_name", "pid": p, "tid": t, "args": {"name": n}}
+               for p, t, n in ((3, 7000 + model, f"Step Trace(Model ID:{model})"), (3, 2, "Stream 2"), (1011, 0, "Plane 0"),
+                               (1011, 70000, "Communication Kernel"))]
+    events.append({"ph": "M", "name": "process_labels", "pid": 3, "tid": 0, "args": {"labels": "NPU"}})
+    begin = 50_000_000_000 + 10_000 * number + device
+
+    def put(name, pid, tid, at, dur, **more):
+        events.append({"name": name, "pid": pid, "tid": tid, "ts": begin + at, "dur": dur, "ph": "X", **more})
+
+    span = 600 if model == 2 else 10
+    put(f"Iteration {number}", 3, 7000 + model, 0, span, cat="Iteration Time", args={"Iteration ID": number})
+    put(f"FP_BP Time {number}", 3, 7000 + model, 0, 450, cat="FP_BP Time", args={"Iteration ID": number})
+    if model == 2:
+        put("GE@Infer", 1002, 9, 0, 600, args={"Model Id": 2})
+        put("Default/MatMul-op1", 3, 2, 0, 400, args={"Task Type": "AI_CORE"})
+        put("MEMCPY_ASYNC", 3, 5, 420, 20, args={"Task Type": "MEMCPY_ASYNC"})
+        put("NOTIFY_WAIT", 3, 5, 440, 110, args={"Task Type": "NOTIFY_WAIT"})
+        put("Default/AllReduce-op5_0", 1011, 70000, 400, 150)
+        put("Notify_Wait", 1011, 0, 440, 110)
+        for name, tid, at, dur in (("Computing", 0, 0, 400), ("Communication", 1, 400, 150), ("Communication(Not Overlapped)", 2, 400, 150),
+                                   ("Free", 3, 550, 50)):
+            put(name, 1012, tid, at, dur)
+    return events
+
+
+def ascend_pieces(put):
+    """Captures of which msprof exports each iteration, or slices: one process each. The rank is not the order of the folders."""
+    for device, name in ((1, "PROF_000001_2023_AAA"), (0, "PROF_000002_2023_BBB")):
+        folder = f"graph/{name}/device_{device}"
+        put(f"{folder}/info.json.{device}", {"devices": str(device), "rank_id": device})
+        for model, number in ((1, 1), (2, 1), (2, 2), (2, 10)):
+            events = graph_iteration(model, number, device)
+            put(f"{folder}/timeline/msprof_{device}_{model}_{number}.json", events)
+            put(f"{folder}/timeline/hccl_{device}_{model}_{number}.json", [e for e in events if e["pid"] == 1011])
+    names, events = [[e for e in ascend() if (e["ph"] == "M") == named] for named in (True, False)]
+    half = len(events) // 2
+    for index, part in enumerate((names + events[:half], events[half:])):
+        put(f"sliced/PROF_1_2024_A/mindstudio_profiler_output/msprof_slice_{index}_2024010112000{index}.json", part)
+    for index, name in enumerate(("op_summary_20240101120000", "op_summary_slice_1_20240101120001")):
+        put(f"tables/PROF_1_2024_A/mindstudio_profiler_output/{name}.csv", SUMMARY.replace("777000.000", f"77{7 + index}000.000"))
+
+
 # ---- AMD ---------------------------------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +143,44 @@ def rpd(path):
         INSERT INTO rocpd_api_ops VALUES (1, 11, 1), (2, 13, 2);
     """)
     db.close()
+
+
+def rpd3(path):
+    """Version 3 of its schema, of two processes: texts of ranges in a table of their own, copies in the words of rocprofiler-sdk, and an
+    operation of CUPTI's source, which names no call."""
+    db = sqlite3.connect(path)
+    db.executescript("""
+        CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE rocpd_ustring(id INTEGER PRIMARY KEY, string TEXT);
+        CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId INTEGER, queueId INTEGER, sequenceId INTEGER, start INTEGER, end INTEGER,
+            description_id INTEGER, opType_id INTEGER);
+        CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start INTEGER, end INTEGER, apiName_id INTEGER,
+            category_id INTEGER, domain_id INTEGER, args_id INTEGER);
+        CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
+        INSERT INTO rocpd_string VALUES (1, ''), (2, 'hipLaunchKernel'), (3, 'KernelExecution'), (4, 'gemm(float*)'), (5, 'UserMarker'),
+            (6, 'Memcpy'), (7, 'hipMemcpyHostToDevice'), (8, 'MEMORY_COPY_DEVICE_TO_HOST'), (9, 'ConcurrentKernel');
+        INSERT INTO rocpd_ustring VALUES (1, ''), (2, 'step 1'), (3, 'step 1 of rank 1');
+        INSERT INTO rocpd_api VALUES (11, 42, 43, 1000, 1500, 2, 1, 1, 1), (12, 42, 43, 900, 9000, 5, 1, 1, 2),
+            (21, 52, 53, 1100, 1600, 2, 1, 1, 1), (22, 52, 53, 950, 9000, 5, 1, 1, 3);
+        INSERT INTO rocpd_op VALUES (1, 0, 2, 1, 2000, 3000, 4, 3), (2, 1, 2, 1, 2100, 3300, 4, 3), (3, 0, 0, 0, 3600, 4000, 7, 6),
+            (4, 0, 0, 0, 4000, 4200, 1, 8), (5, 1, 1, 7, 5000, 5100, 4, 9);
+        INSERT INTO rocpd_api_ops VALUES (1, 11, 1), (2, 21, 2), (3, 11, 3), (4, 11, 4);
+    """)
+    db.close()
+
+
+def rpd_json():
+    """What rpd2tracing.py makes of such a database: GPUs are processes, and nothing has a category."""
+    rows = [("1", "0", "gemm(float*)", "2000.5", "1000", "KernelExecution"), ("1", "0", "CopyHostToDevice", "3600", "400", "CopyHostToDevice"),
+            ("1", "0", "FillBuffer", "4100", "5", "FillBuffer"), ("1", "0", "step 5", "1999", "1002", "UserMarker frame: 1 ops"),
+            ("42", "43", "hipLaunchKernel", "1000", "500", "stream=0"), ("42", "43", "step 5", "900", "8100", "step 5")]
+    lines = ["[ {}", ',{"name": "process_name", "ph": "M", "pid":"1","args":{"name":"GPU1"}}',
+             ',{"name":"thread_name","ph":"M","pid":"42","tid":"43","args":{"name":"Hip 43"}}']
+    lines += [f',{{"pid":"{pid}","tid":"{tid}","name":"{name}","ts":"{ts}","dur":"{dur}","ph":"X","args":{{"desc":"{desc}"}}}}'
+              for pid, tid, name, ts, dur, desc in rows]
+    lines += [',{"pid":"42","tid":"43","cat":"api_op","name":"api_op","ts":"1498","id":"1","ph":"s"}',
+              ',{"pid":"1","name":"QueueDepth","ph":"C","ts":1000,"args":{"depth":1}}', "]"]
+    return "\n".join(lines) + "\n"
 
 
 def counters():
@@ -139,6 +224,57 @@ def unnumbered():
     return capture
 
 
+def old_databases(folder):
+    """The older rocprof keeps what it recorded beside its results.json; nvprof has only a database."""
+    for name, script in (("results.db", "CREATE TABLE HIP(BeginNs INTEGER, EndNs INTEGER, pid INTEGER, tid INTEGER, Name TEXT, __section INTEGER,"
+                          "__lane INTEGER, DurationNs INTEGER)"),
+                         ("nvprof.db", "CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(_id_ INTEGER PRIMARY KEY, start INT, end INT, name INT);"
+                          "CREATE TABLE StringTable(_id_ INTEGER PRIMARY KEY, value TEXT)")):
+        db = sqlite3.connect(f"{folder}/{name}")
+        db.executescript(script)
+        db.close()
+
+
+def rocprof_tables(put):
+    """rocprofv3 --output-format csv of two processes: a table for kernels, copies, and the calls of each library. Agent 1 is the first GPU."""
+    for pid, start in ((77, 1000), (78, 1500)):
+        put(f"tables_amd/{pid}_kernel_trace.csv", '"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",'
+            '"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z",'
+            '"Grid_Size_X","Grid_Size_Y","Grid_Size_Z"\n'
+            f'"KERNEL_DISPATCH","Agent 1","6","2","{pid}","4673","29","gemm(float*, int)","11","{start + 1000}","{start + 2000}","0","64","1","1","128","1","1"\n')
+        put(f"tables_amd/{pid}_memory_copy_trace.csv", '"Kind","Direction","Stream_Id","Source_Agent_Id","Destination_Agent_Id","Correlation_Id",'
+            '"Start_Timestamp","End_Timestamp"\n'
+            f'"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE","2","Agent 0","Agent 1","12","{start + 2600}","{start + 3000}"\n'
+            f'"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_HOST","2","Agent 1","Agent 0","13","{start + 3000}","{start + 3100}"\n')
+        for library, domain, name, at, dur in (("hip", "HIP_RUNTIME_API_EXT", "hipLaunchKernel", start, 500),
+                                               ("marker", "MARKER_CORE_RANGE_API", "step 5", start - 100, 8100)):
+            put(f"tables_amd/{pid}_{library}_api_trace.csv", '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+                f'"{domain}","{name}","{pid}","{pid}","11","{at}","{at + dur}"\n')
+        put(f"tables_amd/{pid}_kernel_stats.csv", '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n"gemm",1,5,5,1,5,5,0\n')
+
+
+def unitrace():
+    """Intel's unitrace on rank 3: a GPU of two tiles, a call and the arrow to its kernel, a copy, a barrier, an operator and a range of ITT."""
+    host, gpu = 4242, 2147483647
+    events = [{"ph": "M", "name": "process_name", "pid": host, "ts": 0, "args": {"name": "RANK 3 HOST<node>"}},
+              {"ph": "M", "name": "process_name", "pid": gpu, "ts": 0, "args": {"name": "RANK 3 DEVICE<node>[Intel(R) GPU Max 1550] 0:29:0:0 #0.1"}},
+              {"ph": "M", "name": "thread_name", "pid": gpu, "tid": 7, "ts": 0, "args": {"name": "Thread 4242 Compute<0,0>"}}]
+
+    def put(ph, pid, name, ts, **more):
+        events.append({"ph": ph, "tid": 7 if pid == gpu else host, "pid": pid, "name": name, "ts": ts, **more})
+
+    put("B", host, "step 5", 900, cat="cpu_op", id=0)
+    put("X", host, "aten::mm", 950, dur=200, cat="cpu_op", id=0)
+    put("X", host, "zeCommandListAppendLaunchKernel", 1000, dur=50, cat="cpu_op", id=0)
+    put("s", host, "dep", 1010, cat="Flow_H2D_11_3", id=11)
+    put("X", gpu, "gemm_kernel[SIMD32]", 2000, dur=1000, cat="gpu_op", args={"id": "11"})
+    put("t", gpu, "dep", 2000, cat="Flow_H2D_11_3", id=11)
+    put("X", gpu, "zeCommandListAppendMemoryCopy(M2D)[4096 bytes]", 3600, dur=400, cat="gpu_op", args={"id": "12"})
+    put("X", gpu, "zeCommandListAppendBarrier", 4000, dur=100, cat="gpu_op", args={"id": "13"})
+    put("E", host, "step 5", 9000, cat="cpu_op", id=0)
+    return {"traceEvents": events}
+
+
 def annotations(**args):
     return b"".join(field(4, field(10, key) + field(6 if isinstance(value, str) else 3, value)) for key, value in args.items())
 
@@ -158,6 +294,26 @@ def pftrace():
         out += packet(seq + field(8, start) + field(11, event(1, track, name, category, annotations(**args))))
         out += packet(seq + field(8, end) + field(11, event(2, track)))
     return out
+
+
+def pftrace_sys():
+    """rocprof-sys: the GPU is in the name of the track of a kernel alone, by queue or, without it, by stream; calls lie on threads."""
+    seq, out = field(10, 1), b""
+    out += packet(seq + field(60, field(1, 91) + field(4, field(1, 77) + field(2, 77))))
+    for track, name in ((90, "GPU Kernel Dispatch [1] Queue 3"), (92, "GPU Memory Copy to Agent [5] Thread 0"), (93, "HIP Activity Stream 2"),
+                        (94, "HIP Activity Device 1, Queue 2")):
+        out += packet(seq + field(60, field(1, track) + field(2, name)))
+    for track, category, name, start, end, args in (
+            (91, "rocm_marker_api", "step 5", 900, 9000, {}),
+            (91, "rocm_hip_api", "hipLaunchKernel", 1000, 1500, {"corr_id": 11, "stream": "0x0"}),
+            (90, "rocm_kernel_dispatch", "gemm(float*)", 2000, 3000, {"corr_id": 11, "queue": 6}),
+            (92, "rocm_memory_copy", "MEMORY_COPY_HOST_TO_DEVICE", 3600, 4000, {"corr_id": 12, "bytes": 4096, "dst_agent_id": 5}),
+            (93, "rocm_hip_stream", "relu(float*)", 4100, 4200, {"corr_id": 13}),
+            (94, "device_hip", "barrier", 5000, 5100, {"corr_id": 14, "device": 1, "queue": 2, "stream": "0x0", "op": "BARRIER"})):
+        out += packet(seq + field(8, start) + field(11, event(1, track, name, category, annotations(**args))))
+        if name != "step 5":
+            out += packet(seq + field(8, end) + field(11, event(2, track)))
+    return out + packet(seq + field(8, 9000) + field(11, event(2, 91)))
 
 
 # ---- Perfetto ----------------------------------------------------------------------------------------------------------------------
@@ -535,11 +691,21 @@ def make(folder):
     put("kernel_details.csv", LEVEL0)
     put("task_time.csv", TASKS)
     ascend_folders(put)
+    ascend_pieces(put)
     rpd(f"{folder}/trace.rpd")
+    rpd3(f"{folder}/two.rpd")
+    put("rpd.json", rpd_json())
+    put("python.4242.json", unitrace())
+    rocprof_tables(put)
     put("counters.json", counters())
     put("unnumbered.json", unnumbered())
+    old_databases(folder)
+    put("proton.hatchet", [{"children": [{"children": [], "frame": {"name": "gemm", "type": "function"}, "metrics": {"time (ns)": 100}}],
+                            "frame": {"name": "ROOT", "type": "function"}, "metrics": {"time (ns)": 0}}])
+    put("memory.raw.json", [[-1, 1, 37888, 7], [12, 0, 512, 2], [20, 3, 512, 2]])
     put("rocprof.json", rocprof())
     put("rocm.pftrace", pftrace())
+    put("sys.pftrace", pftrace_sys())
     put("synthetic.pftrace", synthetic())
     put("counted.pftrace", counted())
     put("packed.pftrace", packed(pftrace()))
