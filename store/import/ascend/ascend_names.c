@@ -31,7 +31,7 @@ enum ascend_task ascend_task_of(const char *text, size_t bytes)
     static const char *const waits[] = {"EVENT",       "NOTIFY",  "PLACE_HOLDER",
                                         "WRITE_VALUE", "CAPTURE", "MODEL_",
                                         "PROFILER",    "STREAM_", "LABEL"};
-    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy"};
+    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy", "REDUCE_ASYNC"};
     if (begins_with_one(text, bytes, copies, sizeof copies / sizeof *copies))
         return ASCEND_TASK_COPY;
     return begins_with_one(text, bytes, waits, sizeof waits / sizeof *waits) ? ASCEND_TASK_WAIT

@@ -55,9 +55,12 @@ is "steps of graphs" "$(rows_of graph.tacho "SELECT \"index\", count(*), min(\"e
 is "rows of graphs" "$(rows_of graph.tacho "SELECT n.text, c.text, count(*), sum(dur) FROM slice s JOIN track t ON t.id = s.track
     JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category WHERE t.device IS NOT NULL AND n.text NOT GLOB '* [0-9]*'
     GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
-    'Default/AllReduce-op5_0,kernel,6,900000 Default/MatMul-op1,kernel,6,2400000 MEMCPY_ASYNC,memcpy,6,120000 NOTIFY_WAIT,sync,6,660000 '
+    'Default/AllReduce-op5_0,kernel,6,900000 Default/MatMul-op1,kernel,6,2400000 MEMCPY_ASYNC,memcpy,6,120000 NOTIFY_WAIT,sync,6,480000 REDUCE_ASYNC_V2,memcpy,6,180000 '
 is "collectives of graphs" "$(rows_of graph.tacho "SELECT DISTINCT d.collective FROM slice s JOIN detail d ON d.id = s.detail
     WHERE d.collective IS NOT NULL")" all_reduce
+"$TACHO" report graph.tacho --json > graph.json || fail "the report of graphs"
+is "times of graphs" "$(python3 -c 'import json; print(*[round(d[k]) for d in json.load(open("graph.json"))["devices"]
+    for k in ("compute_us", "comm_us", "exposed_comm_us")])')" '1200 450 450 1200 450 450'
 is "sums of graphs" "$(rows_of graph.tacho "SELECT value FROM run WHERE key GLOB 'source.ascend.*' ORDER BY key" | tr '\n' ' ')" \
     '450000 450000 1200000 150000 '
 import graph/PROF_000001_2023_AAA/device_1/timeline/msprof_1_2_2.json iteration.tacho

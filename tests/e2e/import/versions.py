@@ -94,7 +94,8 @@ def graph_iteration(model, number, device):
         put("GE@Infer", 1002, 9, 0, 600, args={"Model Id": 2})
         put("Default/MatMul-op1", 3, 2, 0, 400, args={"Task Type": "AI_CORE"})
         put("MEMCPY_ASYNC", 3, 5, 420, 20, args={"Task Type": "MEMCPY_ASYNC"})
-        put("NOTIFY_WAIT", 3, 5, 440, 110, args={"Task Type": "NOTIFY_WAIT"})
+        put("NOTIFY_WAIT", 3, 5, 440, 80, args={"Task Type": "NOTIFY_WAIT"})
+        put("REDUCE_ASYNC_V2", 3, 5, 520, 30, args={"Task Type": "REDUCE_ASYNC_V2"})
         put("Default/AllReduce-op5_0", 1011, 70000, 400, 150)
         put("Notify_Wait", 1011, 0, 440, 110)
         for name, tid, at, dur in (("Computing", 0, 0, 400), ("Communication", 1, 400, 150), ("Communication(Not Overlapped)", 2, 400, 150),
