@@ -171,11 +171,12 @@ class Bench:
 
 
 def seconds_of(timers):
-    """Seconds that a step took, its share of evaluations and checkpoints included; removes the file."""
+    """Seconds that a step took, its share of evaluations and checkpoints included, but for what is written beside the steps; removes the file."""
     with open(timers, encoding="utf-8") as file:
         told = json.load(file)
     os.remove(timers)
     walls = [step["wall_ns"] for step in told["steps"]]
-    phases = sum(name["ns"] for thread in told["threads"] for name in thread["names"] if name["name"] in ("evaluation", "checkpoint"))
+    threads = [thread for thread in told["threads"] if not thread["name"].startswith("checkpoint-")]
+    phases = sum(name["ns"] for thread in threads for name in thread["names"] if name["name"] in ("evaluation", "checkpoint"))
     counted = walls[SKIPPED_STEPS:] or walls
     return (statistics.fmean(counted) + phases / len(walls)) / 1e9

@@ -13,7 +13,7 @@ bottlenecks=$SRC/workloads/bottlenecks
 export PYTHONDONTWRITEBYTECODE=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 PYTHONPATH=$bottlenecks python3 - << 'PY' || fail "recipes"
-import glob, itertools, os, re, shutil, subprocess
+import glob, itertools, json, os, re, shutil, subprocess
 import bench, draws, judge, record, runs
 from truth import gains, ratios, redrawn, t90, truth
 
@@ -24,6 +24,11 @@ for recipe in recipes:
     for fix in recipe["fixes"]:
         assert fix["class"] in ("same", "changes") and fix["finding"], (recipe["name"], fix)
 
+# the ids that name a fix are those of findings
+sources = "".join(open(path, encoding="utf-8").read() for path in glob.glob(os.environ["SRC"] + "/analyzers/findings/*.c"))
+named = {wanted.partition("/")[0] for recipe in recipes for fix in recipe["fixes"] for wanted in fix["finding"]}
+assert all(f'"{name}"' in sources for name in named), [name for name in named if f'"{name}"' not in sources]
+
 # what tacho advises by an option of the engine is the fix of some recipe, or has a reason for having none
 reasons = {
     "--memory": "docker's, not the engine's", "--loss-scale": "numerics: 29_numerics.sh has the pairs", "--format": "of another command",
@@ -33,18 +38,26 @@ reasons = {
 fixed = {name for recipe in recipes for fix in recipe["fixes"] for name in fix.get("set", {})}
 engine = set(re.findall(r"^  (--[a-z-]+)", subprocess.run([os.environ["TRAIN"], "--help", "all"], capture_output=True, text=True, check=True).stdout, re.M))
 advised = {}
-for path in sorted(glob.glob(os.environ["SRC"] + "/analyzers/findings/*.c")):
-    with open(path, encoding="utf-8") as file:
-        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', file.read()):
-            advised |= {name: path for name in re.findall(r"--[a-z][a-z-]*", text) if name in engine}
+for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', sources):
+    advised |= {name: text for name in re.findall(r"--[a-z][a-z-]*", text) if name in engine}
 assert len(advised) > 15, advised
-missing = {name: path for name, path in advised.items() if name not in fixed and name not in reasons}
+missing = {name: text for name, text in advised.items() if name not in fixed and name not in reasons}
 assert not missing, f"options that are advised, and that no recipe mends: {missing}"
 assert not set(reasons) & fixed, set(reasons) & fixed
 
+# a checkpoint on the steps' thread counts, the part that is written beside them does not
+with open("timers", "w", encoding="utf-8") as file:
+    written = [{"name": name, "names": [{"name": "checkpoint", "ns": ns}]} for name, ns in (("main", 10**9), ("checkpoint-0", 9 * 10**9))]
+    json.dump({"steps": [{"wall_ns": 10**9}] * 5, "threads": written}, file)
+assert abs(runs.seconds_of("timers") - 1.2) < 1e-9
+
 # the same seed draws the same; what is joined or varied is a command that train accepts, with each of its fixes
 assert draws.draw(7) == draws.draw(7) and len({str(draws.draw(seed)["base"]) for seed in range(200)}) > 150
-for seed in range(1, 25):
+later = {recipe["name"] for recipe in recipes if "from" in recipe}
+firsts = {next(word for word in draws.draw(seed)["name"].split(" + ") if word in later): seed
+          for seed in range(2200, 1999, -1) if later & set(draws.draw(seed)["name"].split(" + "))}
+assert set(firsts) == later, (firsts, later)
+for seed in [*range(1, 25), *firsts.values()]:
     drawn = draws.draw(seed)
     for fix in [None] + drawn["fixes"] if drawn.get("ranks", 1) == 1 else []:
         options, _, _, _ = draws.changed(drawn, fix)
@@ -104,14 +117,16 @@ close = [[2.0, 1.8, 2.0], [2.0, 2.0, 2.0]] * 4
 assert not record.is_decided(state(close, "same") | {"recipe": {"fixes": [{}], "neighbour": "cpu"}}), "above 5 % or below?"
 assert abs(t90(12) - 1.782) < 0.012 and abs(t90(30) - 1.697) < 0.003, "tables of Student's t"
 
-finding = lambda i, low, expected, high, ceiling=False: {
-    "id": i, "action": "use --bucket-mib 8", "what_if": None,
+finding = lambda i, low, expected, high, ceiling=False, changes="nothing": {
+    "id": i, "action": "use --bucket-mib 8", "what_if": None, "changes": changes,
     "gain_pct": {"low": low, "expected": expected, "high": high, "ceiling": ceiling}}
 assert judge.names(finding("A", 1, 2, 3), {"finding": ["B", "A/bucket"]})
 assert not judge.names(finding("A", 1, 2, 3), {"finding": ["A/overlap"]})
 assert judge.place_of([finding("A", 1, 2, 3), finding("B", 1, 2, 3)], [{"finding": ["B"]}]) == 2
 assert judge.interval(finding("A", 0, 25, 100)) == (0.5, 0.8, 1.0)
 assert judge.interval(finding("A", None, None, 100, True)) is None
+said = [finding("OTHER_PROGRAMS", 5, 6, 7), finding("A", 1, 2, 3), finding("B", 1, 2, 3, changes="the precision"), finding("C", -1, 2, 3)]
+assert judge.claims(said) == ["A"], "a false claim is one of the same training, with a low end above 0"
 low, high = judge.wilson(95, 100)
 assert 0.88 < low < 0.89 and 0.97 < high < 0.99, (low, high)  # Wilson 1927: 0.888, 0.978
 assert judge.quantile([1, 2, 3, 4], 0.5) == 2.5
