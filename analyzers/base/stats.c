@@ -288,6 +288,48 @@ int an_bootstrap_ratio(double *candidate, size_t candidate_count, double *baseli
     return 0;
 }
 
+/* Puts a value in the place of another in a sorted list that has the other. */
+static void replace_sorted(double *sorted, size_t count, double old, double new)
+{
+    size_t place = 0;
+    for (size_t end = count; place < end;) {
+        size_t middle = place + (end - place) / 2;
+        if (sorted[middle] < old)
+            place = middle + 1;
+        else
+            end = middle;
+    }
+    for (; place + 1 < count && sorted[place + 1] < new; place++)
+        sorted[place] = sorted[place + 1];
+    for (; place > 0 && sorted[place - 1] > new; place--)
+        sorted[place] = sorted[place - 1];
+    sorted[place] = new;
+}
+
+size_t an_segment_length(size_t count)
+{
+    return (size_t)ceil(sqrt((double)count));
+}
+
+void an_segments_interval(const double *values, size_t count, size_t length, bool middle,
+                          double whole, double *room, struct an_interval *interval)
+{
+    double *share = room, *work = room + count;
+    size_t segments = count - length + 1;
+    memcpy(work, values, length * sizeof *work);
+    an_sort(work, length);
+    for (size_t i = 0; i < segments; i++) {
+        if (middle && i)
+            replace_sorted(work, length, values[i - 1], values[i + length - 1]);
+        double level = middle ? an_quantile(work, length, 0.5) : an_mean(values + i, length);
+        share[i] = whole > 0 ? level / whole : 1;
+    }
+    an_sort(share, segments);
+    *interval = (struct an_interval){.estimate = 1,
+                                     .low = an_quantile(share, segments, 0.025),
+                                     .high = an_quantile(share, segments, 0.975)};
+}
+
 double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, double freedom)
 {
     double low = 0, high = 1e6;

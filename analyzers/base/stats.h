@@ -41,7 +41,17 @@ struct an_interval {
 int an_bootstrap_ratio(double *candidate, size_t candidate_count, double *baseline,
                        size_t baseline_count, uint64_t seed, struct an_interval *out);
 
-/* The same of an unsorted array, in linear time; reorders it. */
+/* How many of `count` neighbouring values make a segment: the root of their number, rounded up. */
+size_t an_segment_length(size_t count);
+/* How far segments of a series differ from all of it: of the levels of every `length` neighbouring
+ * values, 1 <= length <= count, as a share of `whole`, 95 % lie in *interval. The level is the
+ * median where `middle`, else the mean. The state of a machine may last longer than a run, so
+ * another run differs from this one at least as much as its segments differ from each other.
+ * `room` is for 2 * count values. */
+void an_segments_interval(const double *values, size_t count, size_t length, bool middle,
+                          double whole, double *room, struct an_interval *interval);
+
+/* an_quantile of an unsorted array, in linear time; reorders it. */
 double an_quantile_of(double *values, size_t count, double quantile);
 
 /* Count, sum, extremes and sum of squares of times in ns, exact in integers. Start with zeroes. */

@@ -18,15 +18,9 @@
 
 /* A kind of phase that happens every some steps. */
 static const struct kind {
-    const char *phase, *id, *every, *option, *changes, *otherwise;
-} kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every", "how often it is evaluated",
-              "or on fewer batches"},
-             {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL,
-              "or write it while steps go on, as below"}};
-#define ASYNCHRONOUS \
-    "write checkpoints while steps go on: copy the state and let a thread of its own, or " \
-    "torch.distributed.checkpoint.async_save(), write it; with several ranks let each write its " \
-    "part"
+    const char *phase, *id, *every, *option, *changes;
+} kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every", "how often it is evaluated"},
+             {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL}};
 
 /* 1, 2 or 5 times a power of ten, at least the value. */
 static double round_up(double value)
@@ -60,7 +54,8 @@ static double loader_time(const struct an_context *context, double rest, double 
 
 /* The gain with its 95 % interval: phases and steps vary independently, so the relative variances
  * of their sums add up; and the next run differs from this one as parts of this one differ from
- * each other, where neighbouring steps are alike. Of one phase only the bound is known. */
+ * each other, where neighbouring steps are alike, or neighbouring phases: a disk is slow for longer
+ * than one checkpoint takes. Of one phase only the bound is known. */
 static void phase_gain(const struct an_context *context, const struct an_phase *phase, double times,
                        double lane_steps, struct an_finding *finding)
 {
@@ -71,20 +66,21 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
     double of_steps = an_value_or_0(steps->sd_ms) * sqrt((double)steps->counted) / rest;
     double of_run = context->what_if ? context->what_if->pairs_error : 0;
     double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps) + of_run;
+    double low = fmin(1 - half, phase->lane_segment_low - of_run),
+           high = fmax(1 + half, phase->lane_segment_high + of_run);
     if (!isfinite(half)) {
         an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
                            "one phase does not show how much the next one takes");
         finding->method = "ceiling: run / (run - phase) - 1";
         return;
     }
-    finding->gain =
-        (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * (1 - half)), times, least)),
-                         .expected = an_num(rarer_gain(ratio, times, least)),
-                         .high = an_num(rarer_gain(ratio * (1 + half), times, 0))};
+    finding->gain = (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * low), times, least)),
+                                     .expected = an_num(rarer_gain(ratio, times, least)),
+                                     .high = an_num(rarer_gain(ratio * high, times, 0))};
     finding->method =
         "the run's time again with so many fewer phases, each as long as those of this run: "
         "run / (run - those phases) - 1, but not faster than the loader's workers make batches; "
-        "95 % by the spread of phases, of steps and of parts of the run";
+        "95 % by the spread of phases, of steps, and of segments of the run";
 }
 
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)
@@ -106,12 +102,30 @@ static const char *phase_action(struct an_context *context, const struct kind *k
                            wanted, every, option, otherwise);
 }
 
+/* How checkpoints are written while steps go on, as an action and as a change of the command. */
+static const char *asynchronous_words(const struct an_context *context, const char **change)
+{
+    bool engine = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
+    *change = engine ? "--checkpoint-async" : "asynchronous checkpoints";
+    return engine ? "write checkpoints while steps go on: --checkpoint-async (with an optimizer "
+                    "that updates each element alone)"
+                  : "write checkpoints while steps go on: copy the state and let a thread of its "
+                    "own, or torch.distributed.checkpoint.async_save(), write it; with several "
+                    "ranks let each write its part";
+}
+
 static void phase_evidence(struct an_context *context, const struct an_phase *phase, double every,
                            struct an_finding *finding)
 {
-    an_finding_note(context, finding, "%" PRId64 " times, every %.0f steps, %s each on average",
+    const char *segments = "";
+    if (phase->lane_segment_high - phase->lane_segment_low >= FINDINGS_NOISE_PCT / 100)
+        segments = an_finding_text(context, " (%+.0f to %+.0f %% in segments of the run)",
+                                   100 * (phase->lane_segment_low - 1),
+                                   100 * (phase->lane_segment_high - 1));
+    an_finding_note(context, finding, "%" PRId64 " times, every %.0f steps, %s each on average%s",
                     phase->lane_count, every,
-                    an_time_words(context->arena, phase->lane_ms / (double)phase->lane_count, 3));
+                    an_time_words(context->arena, phase->lane_ms / (double)phase->lane_count, 3),
+                    segments);
     an_finding_note(context, finding, "%s of %s from the first step to the end",
                     an_time_words(context->arena, phase->lane_ms, 3),
                     an_time_words(context->arena, phase->lane_run_ms, 3));
@@ -171,8 +185,10 @@ static void gain_of_table(struct an_context *context, const struct an_phase *pha
         .low = gain[0].low, .expected = gain[1].expected, .high = gain[FAILURES - 1].high};
     finding->bound = false;
     finding->effort = "a setting, or some lines of code";
-    finding->action = "write checkpoints as rarely as failures allow (the evidence has the steps "
-                      "between them), or " ASYNCHRONOUS;
+    finding->action = an_finding_text(context,
+                                      "write checkpoints as rarely as failures allow (the evidence "
+                                      "has the steps between them), or %s",
+                                      finding->action);
     finding->method = an_finding_text(
         context,
         "checkpoints at the interval that loses the least time: low for a failure every %s, high "
@@ -191,10 +207,11 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     struct an_context *context = findings->context;
     double hours = context->options->mtbf_hours,
            step_ms = an_value_or_0(context->result->steps.mean_ms);
+    const char *change;
     finding->effort = "some lines of code";
-    finding->action = ASYNCHRONOUS;
+    finding->action = asynchronous_words(context, &change);
     finding->wrong_when = "copying the state, or writing it during the steps, takes as long";
-    finding->verify = an_command_rerun(context, "asynchronous checkpoints");
+    finding->verify = an_command_rerun(context, change);
     an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
                        "what an asynchronous checkpoint still costs the steps was not measured");
     finding->method = "ceiling: run / (run - checkpoints) - 1";
@@ -215,7 +232,8 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     const char *option = phase_option(context, kind, wanted);
     finding->effort = "a setting";
     finding->bound = false;
-    finding->action = phase_action(context, kind, wanted, every, "or " ASYNCHRONOUS);
+    finding->action = phase_action(context, kind, wanted, every,
+                                   an_finding_text(context, "or %s", finding->action));
     phase_gain(context, phase, wanted / every, lane_steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
@@ -255,7 +273,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
     bool has_option = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
     finding->action =
         phase_action(context, kind, wanted, every,
-                     has_option ? "or on fewer batches (--eval-batches)" : kind->otherwise);
+                     has_option ? "or on fewer batches (--eval-batches)" : "or on fewer batches");
     finding->effort = "a setting";
     finding->changes = kind->changes;
     phase_gain(context, phase, wanted / every, steps, finding);

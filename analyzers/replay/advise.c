@@ -167,6 +167,22 @@ static double frames_ns(const struct an_what_if_state *state)
     return sum;
 }
 
+/* Why the sensitivities say nothing: no prediction of the replay does, or its rows, which are
+ * disjoint, take more than all of the step, because work that overlaps is on the path as a whole.
+ * NULL: they do. */
+static const char *no_sensitivities(const struct an_what_if_state *state, const int64_t *row_ns,
+                                    double frames_total)
+{
+    double sum = 0;
+    for (size_t i = 0; i < state->rows.count; i++)
+        sum += (double)row_ns[i];
+    if (state->refusal || sum <= frames_total)
+        return state->refusal;
+    return an_arena_format(state->replay->context->arena,
+                           "operations that overlap make up %.1f %% of the longest path",
+                           100 * sum / frames_total);
+}
+
 /* Fills the table of sensitivities: by how much the step gains for 1 % less of each row of work. */
 static int sensitivities(struct an_context *context, struct an_what_if_state *state)
 {
@@ -177,7 +193,8 @@ static int sensitivities(struct an_context *context, struct an_what_if_state *st
         an_arena_zero(context->arena, state->rows.count + 1, sizeof *rows);
     if (!rows || an_sensitivity(state->replay, &state->base, &state->rows, row_ns))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < state->rows.count && frames_total > 0; i++) {
+    advice->no_rows = no_sensitivities(state, row_ns, frames_total);
+    for (size_t i = 0; i < state->rows.count && frames_total > 0 && !advice->no_rows; i++) {
         double path = (double)row_ns[i],
                gain = 100 * (frames_total / (frames_total - 0.01 * path) - 1);
         if (!(gain >= GAIN_LEAST))

@@ -76,52 +76,14 @@ int an_steps_change_alike(const struct an_what_if_state *state, bool evenly, boo
 /* How many neighbouring steps represent a new run: whole periods. */
 static size_t run_length(const struct an_replay *replay, size_t count)
 {
-    size_t length = (size_t)ceil(sqrt((double)count)),
-           periods = (length + replay->period - 1) / replay->period;
+    size_t periods = (an_segment_length(count) + replay->period - 1) / replay->period;
     return periods * replay->period < count ? periods * replay->period : count;
 }
 
-/* Puts a value in the place of another in a sorted list that has the other. */
-static void replace_sorted(double *sorted, size_t count, double old, double new)
+/* The median or the mean of all steps; `work` is for `count` values. */
+static double whole_level(const double *steps, size_t count, bool middle, double *work)
 {
-    size_t place = 0;
-    for (size_t end = count; place < end;) {
-        size_t middle = place + (end - place) / 2;
-        if (sorted[middle] < old)
-            place = middle + 1;
-        else
-            end = middle;
-    }
-    for (; place + 1 < count && sorted[place + 1] < new; place++)
-        sorted[place] = sorted[place + 1];
-    for (; place > 0 && sorted[place - 1] > new; place--)
-        sorted[place] = sorted[place - 1];
-    sorted[place] = new;
-}
-
-/* The level of every `length` neighbouring edited steps as a share of the base of all steps: 95 %
- * of these shares lie in *interval. The state of the machine may last longer than a run, so a new
- * run differs from this one at least as much as parts of it differ from each other. `room` is for 2
- * n values. */
-static void neighbour_interval(const double *edited, const double *base, size_t n, size_t length,
-                               bool middle, double *room, struct an_interval *interval)
-{
-    double *share = room, *work = room + n, before = 0;
-    size_t count = n - length + 1;
-    for (size_t i = 0; i < n; i++)
-        before += base[i] / (double)n;
-    before = middle ? an_steps_median(work, base, n) : before;
-    memcpy(work, edited, length * sizeof *work);
-    an_sort(work, length);
-    for (size_t i = 0; i < count; i++) {
-        if (middle && i)
-            replace_sorted(work, length, edited[i - 1], edited[i + length - 1]);
-        double level = middle ? an_quantile(work, length, 0.5) : an_mean(edited + i, length);
-        share[i] = share_of(level, before);
-    }
-    an_sort(share, count);
-    interval->low = an_quantile(share, count, 0.025);
-    interval->high = an_quantile(share, count, 0.975);
+    return middle ? an_steps_median(work, steps, count) : an_mean(steps, count);
 }
 
 int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
@@ -134,8 +96,9 @@ int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
     *length = run_length(state->replay, state->steps);
     *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
     if (state->steps)
-        neighbour_interval(state->base_ns, state->base_ns, state->steps, *length, middle, room,
-                           interval);
+        an_segments_interval(state->base_ns, state->steps, *length, middle,
+                             whole_level(state->base_ns, state->steps, middle, room), room,
+                             interval);
     free(room);
     return 0;
 }
@@ -185,8 +148,8 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
         out->high = fmax(out->high, other->high);
     }
     struct an_interval long_run;
-    neighbour_interval(edited, base, count, run_length(state->replay, count), middle, drawn_ns,
-                       &long_run);
+    an_segments_interval(edited, count, run_length(state->replay, count), middle,
+                         whole_level(base, count, middle, drawn_ns), drawn_ns, &long_run);
     other->low = fmin(other->low, long_run.low);
     other->high = fmax(other->high, long_run.high);
     free(room);

@@ -118,6 +118,8 @@ struct an_phase {
     /* On the thread of steps that waited longest: that time, how often and its standard deviation
      * (NAN for one), and the time from the first step or phase to the last one's end. */
     double lane_ms, lane_sd_ms, lane_run_ms;
+    /* Of the mean phase: what 95 % of the segments of neighbouring phases take on average. */
+    double lane_segment_low, lane_segment_high;
     int64_t lane_count;
 };
 
@@ -737,6 +739,7 @@ struct an_advice {
     struct an_what_if together;            /* edit NULL: fewer than two */
     const struct an_sensitivity_row *rows; /* by gain, largest first */
     size_t row_count;
+    const char *no_rows; /* why sensitivities are not known although there is a replay; NULL */
 };
 
 /* % of a step: a smaller difference cannot be told from noise; and what is worth trying although it

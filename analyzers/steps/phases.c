@@ -254,10 +254,11 @@ static size_t step_at(const struct an_context *context, const struct an_lane *la
     return low > lane->first ? low - 1 - lane->first : 0;
 }
 
-/* Adds up the phases of a lane, each with all of its ranges; `at`: the place of the step of each.
- */
+/* Adds up the phases of a lane, each with all of its ranges; `at`: the place of the step of each,
+ * `ns`: its time. */
 static struct an_tally tally_phases(const struct an_context *context, const struct an_lane *lane,
-                                    enum an_role role, const struct an_span_list *own, double *at)
+                                    enum an_role role, const struct an_span_list *own, double *at,
+                                    double *ns)
 {
     struct an_tally tally = {0};
     int64_t sum = 0;
@@ -267,6 +268,7 @@ static struct an_tally tally_phases(const struct an_context *context, const stru
             goes_on(context, lane, role, own->span[i].start, own->span[i + 1].start))
             continue;
         at[tally.count] = (double)step_at(context, lane, own->span[i].start);
+        ns[tally.count] = (double)sum;
         an_tally_add(&tally, sum);
         sum = 0;
     }
@@ -298,15 +300,22 @@ static int cost_of_lane(const struct an_context *context, const struct an_lane *
 {
     struct an_span_list own = {0};
     int rc = list_track(context->trace, lane->track, role, &own);
-    double *at = calloc(2 * own.count + 1, sizeof *at);
+    double *at = calloc(4 * own.count + 1, sizeof *at);
     if (!rc && at && own.count) {
-        struct an_tally tally = tally_phases(context, lane, role, &own, at);
-        int64_t count = tally.count + count_unseen(context, lane, at, tally.count, at + own.count);
+        double *ns = at + own.count, *room = ns + own.count;
+        struct an_tally tally = tally_phases(context, lane, role, &own, at, ns);
+        size_t seen = (size_t)tally.count;
+        struct an_interval segments;
+        an_segments_interval(ns, seen, an_segment_length(seen), false, an_mean(ns, seen), room,
+                             &segments);
+        int64_t count = tally.count + count_unseen(context, lane, at, tally.count, room);
         double ms = (double)tally.sum / 1e6 * (double)count / (double)tally.count;
         if (ms > phase->lane_ms) {
             phase->lane_ms = ms;
             phase->lane_count = count;
             phase->lane_sd_ms = an_tally_sd(&tally) / 1e6;
+            phase->lane_segment_low = segments.low;
+            phase->lane_segment_high = segments.high;
             phase->lane_run_ms = run_ms(context, lane, &own);
         }
     }
@@ -321,6 +330,7 @@ static int lane_cost(const struct an_context *context, enum an_role role, struct
 {
     int rc = 0;
     phase->lane_sd_ms = NAN;
+    phase->lane_segment_low = phase->lane_segment_high = 1;
     for (size_t k = 0; k < context->lane_count && !rc; k++)
         if (context->lane[k].track != AN_NONE)
             rc = cost_of_lane(context, &context->lane[k], role, phase);

@@ -81,7 +81,8 @@ static void put_body(struct rep_writer *writer, const struct an_result *result)
     rep_put_int(writer, "steps", advice->steps);
     rep_put_int(writer, "nodes", advice->nodes);
     put_edits(writer, advice);
-    REP_PUT_ROWS(writer, "sensitivity", advice->rows, advice->row_count, put_sensitivity_row);
+    if (!rep_put_absent(writer, "sensitivity", advice->no_rows))
+        REP_PUT_ROWS(writer, "sensitivity", advice->rows, advice->row_count, put_sensitivity_row);
 }
 
 void rep_json_advice(struct rep_writer *writer, const struct an_result *result)

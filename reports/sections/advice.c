@@ -194,5 +194,10 @@ void rep_section_advice(struct page *page, const struct an_result *result)
     edits(page, advice);
     rep_table_write(page, &table);
     page_blank(page);
+    if (advice->no_rows) {
+        page_label(page, "Sensitivity");
+        page_item(page, "not known: %.300s", advice->no_rows);
+        page_end(page);
+    }
     replay_line(page, result);
 }
