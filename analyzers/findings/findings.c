@@ -424,7 +424,9 @@ static int run_checks(struct an_findings_list *findings)
     rc = rc ? rc : an_findings_quota(findings);
     rc = rc ? rc : an_findings_others(findings);
     rc = rc ? rc : an_findings_replay(findings);
-    return rc ? rc : an_findings_while_others(findings);
+    rc = rc ? rc : an_findings_while_others(findings);
+    an_findings_input_replayed(findings);
+    return rc;
 }
 
 /* Takes out what gains nothing that could be told from noise: the low end of an interval, or a

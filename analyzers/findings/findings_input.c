@@ -19,6 +19,8 @@
 #define UNCACHED 0.1
 /* Workers for each core: more of them than that have something else to wait for than a core. */
 #define MANY_PER_CORE 4
+/* Of the data wait: workers that take so much away keep up with the step. */
+#define KEEPS_UP 0.8
 
 /* ---- what binds ------------------------------------------------------------------------------ */
 
@@ -115,18 +117,29 @@ static const char *workers_option(struct an_context *context, enum an_framework 
 }
 
 /* Why so many workers: what keeps up with the step is known, or only how many cores there are. More
- * than the cores could run work only as far as what they wait for serves all of them. */
-static const char *workers_reason(struct an_context *context, int64_t workers)
+ * than the cores could run work only as far as what they wait for serves all of them. `gone`: the
+ * part of the data wait that the replay expects to go, NAN: not replayed. */
+static const char *workers_reason(struct an_context *context, int64_t workers, double gone)
 {
     const struct an_count *cores = &context->result->run.cores;
-    if (context->result->loader.workers_needed.valid && cores->valid && cores->value > 0 &&
+    const struct an_loader *loader = &context->result->loader;
+    if (gone < KEEPS_UP)
+        return an_finding_text(context,
+                               "%.0f %% of the data wait is expected to go; workers and step share "
+                               "the cores",
+                               100 * fmax(0, gone));
+    if (loader->workers_wanted.valid && loader->workers_wanted.value > workers)
+        return an_finding_text(
+            context, "as many as the cores allow; %" PRId64 " would keep up with the step",
+            loader->workers_wanted.value);
+    if (loader->workers_needed.valid && cores->valid && cores->value > 0 &&
         workers > MANY_PER_CORE * cores->value)
         return an_finding_text(context,
                                "begin with %" PRId64
                                " and add more while the wait shrinks; %" PRId64
                                " keep up with the step if storage serves as many requests at once",
                                MANY_PER_CORE * cores->value, workers);
-    if (context->result->loader.workers_needed.valid)
+    if (loader->workers_needed.valid)
         return an_finding_text(context, "%" PRId64 " keep%s up with the step", workers,
                                workers == 1 ? "s" : "");
     if (cores->valid)
@@ -134,9 +147,9 @@ static const char *workers_reason(struct an_context *context, int64_t workers)
     return "as many as there are free cores";
 }
 
-/* Advice where the loader needs workers, or more of them. */
+/* Advice where the loader needs workers, or more of them; `gone` as above. */
 static struct advice more_workers(struct an_context *context, enum an_framework framework,
-                                  bool in_line)
+                                  bool in_line, double gone)
 {
     const struct an_loader *loader = &context->result->loader;
     bool torch = framework == AN_FRAMEWORK_TORCH;
@@ -147,13 +160,13 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
     int64_t today = loader->workers.valid ? loader->workers.value : 0;
     int64_t wanted = torch ? 4 : today + 1;
     if (loader->workers_needed.valid)
-        wanted = loader->workers_needed.value;
+        wanted = loader->workers_needed.value > today ? loader->workers_needed.value : today + 1;
     advice.option = workers_option(context, framework, wanted);
     advice.what_if = an_finding_text(context, "loader.workers=%" PRId64, wanted);
     if (framework == AN_FRAMEWORK_LIBTRAIN && wanted > engine_batches(context))
         advice.what_if =
             an_finding_text(context, "%s,loader.prefetch=%" PRId64, advice.what_if, wanted);
-    const char *reason = workers_reason(context, wanted);
+    const char *reason = workers_reason(context, wanted, gone);
     if (in_line && torch)
         advice.action = an_finding_text(
             context, "load batches in workers: DataLoader(num_workers=%" PRId64 "%s); %s", wanted,
@@ -282,9 +295,9 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
             workers > 0 ? an_finding_text(context, "loader.prefetch=%" PRId64, ahead) : NULL};
 }
 
-/* Chooses the advice for the cause; more workers where nothing else is known. */
+/* Chooses the advice for the cause; more workers where nothing else is known. `gone` as above. */
 static struct advice advise(struct an_context *context, enum cause cause,
-                            const struct an_stage *stage)
+                            const struct an_stage *stage, double gone)
 {
     enum an_framework framework = an_command_framework(context);
     switch (cause) {
@@ -302,7 +315,7 @@ static struct advice advise(struct an_context *context, enum cause cause,
     case CAUSE_UNEVEN:
         return prefetch_advice(context, framework, cause == CAUSE_QUEUE);
     default:
-        return more_workers(context, framework, cause == CAUSE_IN_LINE);
+        return more_workers(context, framework, cause == CAUSE_IN_LINE, gone);
     }
 }
 
@@ -534,7 +547,7 @@ int an_findings_input(struct an_findings_list *findings)
            wait_ms = step_ms * budget->pct[AN_CLASS_INPUT].value / 100;
     enum cause cause = cause_of(context);
     const struct an_stage *stage = binding_stage(&context->result->loader);
-    const struct advice advice = advise(context, cause, stage);
+    const struct advice advice = advise(context, cause, stage, NAN);
     struct an_finding *finding = an_findings_add(
         findings, "INPUT_STALL",
         an_finding_text(context, "the step waits %s for its batch, %.1f %% of its time",
@@ -554,4 +567,26 @@ int an_findings_input(struct an_findings_list *findings)
     an_finding_ceiling(finding, step_ms, wait_ms,
                        "a ceiling has no expected value: the loader was not replayed");
     return 0;
+}
+
+/* The part of the data wait that goes if the finding's gain comes true as expected; NAN: nothing is
+ * expected. */
+static double part_gone(const struct an_context *context, const struct an_gain *gain)
+{
+    double wait = an_value_or_0(context->result->budget.pct[AN_CLASS_INPUT]) / 100;
+    return gain->expected.valid && wait > 0 ? (1 - 1 / (1 + gain->expected.value / 100)) / wait
+                                            : NAN;
+}
+
+void an_findings_input_replayed(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    for (size_t i = 0; i < findings->count; i++) {
+        struct an_finding *finding = &findings->found[i];
+        if (!strcmp(finding->id, "INPUT_STALL") && finding->replay.edit)
+            finding->action =
+                advise(context, cause_of(context), binding_stage(&context->result->loader),
+                       part_gone(context, &finding->gain))
+                    .action;
+    }
 }

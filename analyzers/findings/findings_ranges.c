@@ -74,6 +74,7 @@ static void range_action(struct an_context *context, const char *name, struct an
                                 : an_finding_text(context, "a log every %.0f steps", RARER * every);
     finding->action = an_finding_text(
         context, "log less often (%s), to a faster disk, or from a thread of its own", option);
+    finding->setting = engine ? option : NULL;
     finding->verify = an_command_rerun(context, engine ? option : "");
 }
 

@@ -240,10 +240,12 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
     finding->method =
         "each step again with this rank's own time no longer than that of the slowest other one: "
         "sum of steps / (sum - time saved) - 1; 95 % by block bootstrap over steps";
-    finding->verify = an_finding_text(
-        context, "%s, and read the section of the ranks",
-        an_command_rerun(context, an_finding_text(context, "rank %" PRId64 " as fast as the others",
-                                                  straggler->rank)));
+    bool imitated = !straggler->by_data && an_command_has_option(context, "--slow-rank");
+    finding->setting = imitated ? "without --slow-rank"
+                                : an_finding_text(context, "rank %" PRId64 " as fast as the others",
+                                                  straggler->rank);
+    finding->verify = an_finding_text(context, "%s, and read the section of the ranks",
+                                      an_command_rerun(context, finding->setting));
     finding->wrong_when =
         ranks->missing
             ? "a rank that is not in the file is slower still"

@@ -15,10 +15,6 @@
 
 #define WAIT_LEAST 5.0 /* % of the steps' time that their thread waits for a core */
 #define IDLE_LEAST 0.6 /* of a core */
-/* Parts of what ideal scaling would gain: products of matrices that are limited by arithmetic come
- * close to it, work at the speed of memory and short parallel regions do not. */
-#define SCALES_LITTLE   0.7
-#define SCALES_EXPECTED 0.9
 
 static double idle_cores(const struct an_result *result, const struct an_team *team)
 {
@@ -75,29 +71,32 @@ static void too_many(struct an_findings_list *findings, const struct an_team *te
     finding->wrong_when = "other programs took the cores: then the threads are not the cause";
 }
 
-/* The gain of a team that takes `ideal` of the step away if all of compute scales. The operators of
- * PyTorch are of any size, and small ones stay on one thread. */
+/* The gain where nothing can be replayed: `compute` of the step becomes `part` of what it is
+ * (Amdahl 1967), or that at the speed which the replay of more threads expects at worst. The
+ * operators of PyTorch are of any size, and small ones stay on one thread. */
 static void gain_of_threads(const struct an_context *context, struct an_finding *finding,
-                            double ideal)
+                            double compute, double part)
 {
-    double gain = 100 * (1 / (1 - ideal) - 1);
+    double removed = compute * (1 - part),
+           least = compute * fmax(0, 1 - part / AN_TEAM_SHARED_SPEED);
     if (an_command_framework(context) == AN_FRAMEWORK_TORCH) {
         finding->bound = true;
-        an_finding_ceiling(finding, 1, ideal, "how well its operators scale is not recorded");
+        an_finding_ceiling(finding, 1, removed, "how well its operators scale is not recorded");
         finding->method =
             "ceiling by Amdahl's law: all of compute on more threads; small operators "
             "of PyTorch stay on one";
         return;
     }
-    finding->gain.low = an_num(SCALES_LITTLE * gain);
-    finding->gain.expected = an_num(SCALES_EXPECTED * gain);
-    finding->gain.high = an_num(gain);
-    finding->method = "Amdahl's law: compute on more threads; low and expected are 70 and 90 % of "
-                      "what ideal scaling gains";
+    finding->gain.low = an_num(an_finding_gain_of_lost(100 * least));
+    finding->gain.expected = an_num(an_finding_gain_of_lost(100 * (least + removed) / 2));
+    finding->gain.high = an_num(an_finding_gain_of_lost(100 * removed));
+    finding->method = an_finding_text(context,
+                                      "Amdahl's law: compute on more threads, each at %.0f to 100 "
+                                      "%% of its speed today",
+                                      100 * AN_TEAM_SHARED_SPEED);
 }
 
-/* Looks at teams that leave cores idle. The share of the step that computes is divided by the ratio
- * of the threads (Amdahl 1967), with the parts above. */
+/* Looks at teams that leave cores idle. */
 static void too_few(struct an_findings_list *findings, const struct an_team *team)
 {
     struct an_context *context = findings->context;
@@ -106,9 +105,8 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
     if (idle < IDLE_LEAST || budget->reason || !budget->pct[AN_CLASS_COMPUTE].valid)
         return;
     double compute = budget->pct[AN_CLASS_COMPUTE].value / 100,
-           ideal = compute * (1 - (double)team->threads / (double)team->useful),
-           gain = 100 * (1 / (1 - ideal) - 1);
-    if (gain < FINDINGS_NOISE_PCT)
+           part = (double)team->threads / (double)team->useful;
+    if (an_finding_gain_of_lost(100 * compute * (1 - part)) < FINDINGS_NOISE_PCT)
         return;
     struct an_finding *finding = an_findings_add(
         findings, "IDLE_CORES",
@@ -121,7 +119,7 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
     an_finding_note(context, finding, "compute is %.0f %% of the step (%s)", 100 * compute,
                     an_window_text(context));
     finding->what_if = an_finding_text(context, "threads=%" PRId64, team->useful);
-    gain_of_threads(context, finding, ideal);
+    gain_of_threads(context, finding, compute, part);
     finding->wrong_when = "the work is so small that starting threads takes longer, or the speed "
                           "of memory limits it already";
 }

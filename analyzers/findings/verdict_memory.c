@@ -77,8 +77,8 @@ static const char *memory_words(struct an_context *context,
                                         : "";
     return an_finding_text(
         context,
-        "%s: %sgpu:%" PRId64 " holds at most %s%s; %s are reserved, %.1f %% more than the "
-        "blocks in use need.%s%s",
+        "%s: %sgpu:%" PRId64 " holds at most %s%s; %s are reserved, of which the blocks in use do "
+        "not need %.1f %%.%s%s",
         result->verdict_class, failed, device->device, held_text(context, device->requested_peak),
         held, held_text(context, device->reserved_peak), beyond, leak, best_words(context, device));
 }

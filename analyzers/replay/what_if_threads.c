@@ -19,10 +19,9 @@
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/steps/team.h"
 
-/* What is lost at worst when a region is shared among more threads: a part of its speed, because
- * memory and caches are shared, too; and the time to start the region and to meet at its end. */
-#define SHARED_SPEED 0.85
-#define REGION_NS    2e3
+/* What is lost at worst when a region is shared among more threads, beside AN_TEAM_SHARED_SPEED:
+ * the time to start the region and to meet at its end. */
+#define REGION_NS 2e3
 /* Of the idle time of a team with too many threads, what a team that fits keeps at worst: parts of
  * a region are never equal. */
 #define IDLE_KEPT 0.5
@@ -59,7 +58,7 @@ static bool is_parallel(const struct an_replay *replay, uint32_t node)
 static void share_work(struct an_plan *plan, int64_t threads, bool slowest)
 {
     const struct an_replay *replay = plan->state->replay;
-    double part = (double)threads / (double)plan->threads / (slowest ? SHARED_SPEED : 1);
+    double part = (double)threads / (double)plan->threads / (slowest ? AN_TEAM_SHARED_SPEED : 1);
     for (size_t i = 0; i < replay->node_count; i++) {
         uint32_t node = replay->node[i];
         double own = (double)replay->own[node];

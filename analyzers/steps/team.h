@@ -12,6 +12,10 @@
 #define AN_TEAM_WORK_LEAST    0.65
 #define AN_TEAM_WORK_EXPECTED 0.83
 
+/* What is lost at worst when the work of a team is shared among more threads: a part of its speed,
+ * because memory and caches are shared, too. */
+#define AN_TEAM_SHARED_SPEED 0.85
+
 struct an_team {
     int64_t threads; /* of each rank; 0: not known */
     int64_t ranks;   /* that share the machine of the first one */

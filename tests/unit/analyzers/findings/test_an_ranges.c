@@ -52,6 +52,7 @@ static void test_log(void **state)
     assert_non_null(strstr(log->claim, " % of every step is log, on the thread"));
     assert_non_null(strstr(log->action, "--log-every 100"));
     assert_non_null(strstr(log->verify, "--log-every 100"));
+    assert_string_equal(log->setting, "--log-every 100"); /* so that tacho verify can make it */
     assert_false(log->gain.ceiling);
     assert_near(log->gain.expected.value, 65.6, 1);
     assert_true(log->gain.low.value > 0 && log->gain.low.value <= log->gain.expected.value);

@@ -331,6 +331,7 @@ static void test_uneven_data(void **state)
     assert_false(r->ranks.straggler.by_data);
     assert_non_null(found(r, "STRAGGLER"));
     assert_non_null(strstr(found(r, "STRAGGLER")->action, "--slow-rank imitates it: run without"));
+    assert_string_equal(found(r, "STRAGGLER")->setting, "without --slow-rank");
     fx_close(f);
 }
 
