@@ -296,8 +296,28 @@ static const char *rerun_line(struct an_context *context, const char *file, cons
                            variables, launcher_words(context), after, command, file, after);
 }
 
+/* The value that the command itself gives a variable, as `env NAME=VALUE` and mpirun's
+ * `-x NAME=VALUE` do; NULL: it gives none. */
+static const char *variable_of_words(struct an_context *context, const char *name)
+{
+    const char *text = an_trace_key(context->trace, "command"), *value = NULL;
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
+    size_t i, length = strlen(name);
+    json_array_foreach(words, i, word)
+    {
+        const char *setting = json_is_string(word) ? json_string_value(word) : "";
+        if (!strncmp(setting, name, length) && setting[length] == '=')
+            value = an_arena_text(context->arena, setting + length + 1);
+    }
+    json_decref(words);
+    return value;
+}
+
 const char *an_command_variable(struct an_context *context, const char *name)
 {
+    const char *own = variable_of_words(context, name);
+    if (own)
+        return own;
     const char *text = an_trace_key(context->trace, "environment");
     json_t *set = text ? json_loads(text, 0, NULL) : NULL;
     const char *value = json_string_value(json_object_get(set, name));

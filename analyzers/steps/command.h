@@ -45,7 +45,8 @@ long an_command_team(struct an_context *context);
 /* Is their number one that no variable of the environment said: by torch.set_num_threads of the
  * program, or by PyTorch itself? Then a variable may not change it. */
 bool an_command_sets_team(const struct an_context *context);
-/* The value of an environment variable that the run had; NULL: it was not set, or not recorded. */
+/* The value of an environment variable that the run had, by the words of its command (env, mpirun
+ * -x) or the recorded environment; NULL: it was not set, or not recorded. */
 const char *an_command_variable(struct an_context *context, const char *name);
 /* The command of the run, a JSON list of words, as one types it. NULL: not recorded. */
 const char *an_command_line(struct an_context *context);

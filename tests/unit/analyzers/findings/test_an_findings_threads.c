@@ -373,6 +373,15 @@ static void test_silent(void **state)
     assert_null(finding(result, "IDLE_CORES"));
     assert_null(finding(result, "THREADS"));
     fx_close(f);
+    /* The command itself sets the variable: each of four ranks has one thread, and not four. */
+    ranks = 4;
+    run(f, 0.9, 3.7, 0.3, NULL);
+    ranks = 1;
+    FX(store_run_set(f->s, "command",
+                     "[\"env\",\"OMP_NUM_THREADS=1\",\"mpirun\",\"-np\",\"4\",\"train\"]"));
+    result = fx_analyze(f);
+    assert_null(finding(result, "THREADS"));
+    fx_close(f);
     run(f, 1.0, 1.1, 0.3, "{\"OMP_NUM_THREADS\":\"none\"}");
     result = fx_analyze(f);
     assert_null(finding(result, "IDLE_CORES"));
