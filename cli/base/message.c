@@ -43,7 +43,7 @@ static void put_quoted(char *end, const char *text, bool escapes)
         else
             *end++ = *text;
     }
-    strcpy(end, "'");
+    memcpy(end, "'", sizeof "'");
 }
 
 char *cli_shell_word(const char *text)

@@ -203,7 +203,7 @@ enum col_name_kind col_name_kind(const char *name, size_t length)
         return COL_NAME_SECRET;
     if (holds_word(strong, squeezed))
         return ends_about ? COL_NAME_DOUBTFUL : COL_NAME_SECRET;
-    if (!found && memchr(folded.name, FOREIGN_LETTER, folded.length))
+    if (!found && memchr(folded.name, (unsigned char)FOREIGN_LETTER, folded.length))
         return COL_NAME_FOREIGN;
     if (!found)
         return COL_NAME_HARMLESS;

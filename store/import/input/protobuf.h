@@ -27,8 +27,8 @@ enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
 struct pb_field {
     uint32_t number;
     enum pb_wire wire;
-    uint64_t value;      /* of a varint or a fixed number: its bits */
-    struct pb_span span; /* of PB_BYTES */
+    uint64_t value;      /* of a varint or a fixed number: its bits; else 0 */
+    struct pb_span span; /* of PB_BYTES; else empty */
 };
 
 static inline struct pb pb_of(struct pb_span span)
@@ -58,15 +58,13 @@ static inline bool pb_next(struct pb *pb, struct pb_field *field)
     uint64_t key, bytes;
     if (pb->at >= pb->end || pb->bad || !pb_varint(pb, &key))
         return false;
-    field->number = (uint32_t)(key >> 3);
-    field->wire = (enum pb_wire)(key & 7);
+    *field = (struct pb_field){.number = (uint32_t)(key >> 3), .wire = (enum pb_wire)(key & 7)};
     switch (key & 7) {
     case PB_VARINT:
         return pb_varint(pb, &field->value);
     case PB_FIXED64:
     case PB_FIXED32:
         bytes = (key & 7) == PB_FIXED64 ? 8 : 4;
-        field->value = 0;
         if ((size_t)(pb->end - pb->at) < bytes)
             break;
         memcpy(&field->value, pb->at,
