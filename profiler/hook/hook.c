@@ -44,11 +44,13 @@ struct unsized_comm {
 
 static struct tacho_nvtx hook;
 static uint64_t step_schema, work_schema, cost_schema, comm_schema;
+static bool is_on_device; /* an accelerator does the work, and the host launches it */
 
 HOOK_EXPORT int tacho_hook_open(const char *name);
 HOOK_EXPORT void *tacho_hook_name(const char *text);
 HOOK_EXPORT void tacho_hook_push(void *name);
 HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
+HOOK_EXPORT void tacho_hook_on_device(int on_device);
 HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
 HOOK_EXPORT void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops,
                                   unsigned dtype, unsigned pass);
@@ -109,10 +111,21 @@ void tacho_hook_push_role(void *name, unsigned kind)
     tacho_nvtx_push_range(&hook, name, &range);
 }
 
-/* Work of the CPU: pass is an enum tacho_pass. */
+/* From now on an accelerator does the work of this process (1), or the CPU (0), as at first. */
+void tacho_hook_on_device(int on_device)
+{
+    is_on_device = on_device != 0;
+}
+
+/* Work of the CPU, or of the host for an accelerator, which says nothing but its name: pass is an
+ * enum tacho_pass. */
 void tacho_hook_push_work(void *name, unsigned pass)
 {
     struct work_pass work_pass = {.pass = (uint8_t)pass};
+    if (is_on_device) {
+        tacho_hook_push(name);
+        return;
+    }
     tacho_nvtx_push(&hook, name, work_schema, &work_pass, sizeof work_pass);
 }
 

@@ -64,6 +64,7 @@ PATCHES = {
 BEFORE = {"torch._dynamo": ("values", "take_out")}
 
 _folder = []  # of the library
+_marks = []  # what records the marks of the program, once it has made one
 _waiting = []  # packages beside a framework that were imported before it: (rows of PATCHES, module)
 
 
@@ -82,10 +83,11 @@ def _begin(folder, domain="torch"):
     def forked():
         """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
         steps.steps.reset()
+        library.lib.on_device(0)
         modules.modules.forked()
         growth.growth.reset()
         threads.said.clear()
-        flops.counts.off = True
+        flops.counts.off, flops.counts.pending = True, ()
 
     os.register_at_fork(after_in_child=forked)
 
@@ -151,11 +153,14 @@ def prepare(folder):
 
 def recorder():
     """For the module `tacho` of the program: what records its marks; None: the library cannot be opened."""
+    if _marks:
+        return _marks[0]
     if not _folder:
         return None
     try:
         _begin(_folder[0])
-        return importlib.import_module(".marks", __name__)
+        _marks.append(importlib.import_module(".marks", __name__))
+        return _marks[0]
     except Exception:
         if os.environ.get("TACHO_HOOK") == "debug":
             raise

@@ -21,16 +21,13 @@ TIMED, TIMED_AGAIN = 12, 100  # passes that DistributedDataParallel measures, ro
 def gradients_around(inner, handle):
     """torch.autograd.grad: the backward pass of a penalty, of an equation, or of an update that the program makes itself. Dynamo finds
     PyTorch's own function in the wrapper."""
-    push, push_work, pop = lib.push, lib.push_work, lib.pop
+    push_work, pop = lib.push_work, lib.pop
 
     @functools.wraps(inner)
     def grad(*arguments, **keywords):
         if modules.compiling():
             return inner(*arguments, **keywords)
-        if steps.accelerator:
-            push(handle)
-        else:
-            push_work(handle, PASS_BACKWARD)
+        push_work(handle, PASS_BACKWARD)
         try:
             return inner(*arguments, **keywords)
         finally:
@@ -43,18 +40,20 @@ def patch_autograd(module):
     if hasattr(module, "grad"):
         module.grad = gradients_around(module.grad, name_of("autograd.grad"))
     inner, handle = module.backward, name_of("backward")
-    push, push_work, push_cost, pop = lib.push, lib.push_work, lib.push_cost, lib.pop
+    push_work, push_cost, pop, known_costs = lib.push_work, lib.push_cost, lib.pop, counts.of_backward
 
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
         wait = None
         if steps.accelerator:
-            push(handle)
+            push_work(handle, PASS_BACKWARD)
         else:
-            cost = counts.backward(arguments)
-            if cost:
+            cost = known_costs.get(counts.pending)
+            if cost:  # as in most steps
+                counts.pending = ()
                 push_cost(handle, cost)
             else:
+                counts.backward(arguments)
                 push_work(handle, PASS_BACKWARD)
             groups = _GradientWait.groups
             if groups or groups is None:

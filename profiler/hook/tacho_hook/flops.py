@@ -23,6 +23,7 @@ from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of, sample
 from .steps import steps
 
 LIMIT = 32
+_frame, _reference = sys._getframe, weakref.ref
 # enum tacho_dtype
 DTYPES = {"torch.float32": 1, "torch.bfloat16": 3, "torch.float16": 4, "torch.float64": 6, "torch.int8": 7}
 
@@ -119,7 +120,7 @@ def _shapes(value):
 
 def keywords_of_call(depth):
     """Those of the call of the module, `depth` frames up, whose hook calls this: PyTorch hands them to no global hook."""
-    values = sys._getframe(depth).f_locals
+    values = _frame(depth).f_locals
     return values["kwargs"] if "kwargs" in values else values.get("keywords", {})
 
 
@@ -217,8 +218,11 @@ class Counts:
         if self.off or not steps.index or self.open is not None:
             return None
         try:
-            keywords = keywords_of_call(3)
-            key = (weakref.ref(module), tuple(map(_shapes, arguments)), _shapes(keywords) if keywords else ())
+            values = _frame(2).f_locals  # of the call of the module: as in keywords_of_call, which would be one more call
+            keywords = values["kwargs"] if "kwargs" in values else values.get("keywords")
+            shape = getattr(arguments[0], "shape", None) if len(arguments) == 1 else None
+            shapes = tuple(map(_shapes, arguments)) if shape is None else (shape, arguments[0].dtype)
+            key = (_reference(module), shapes, _shapes(keywords) if keywords else ())
             known = self.known.get(key)
         except Exception:  # arguments that have no hash
             return None
@@ -235,16 +239,12 @@ class Counts:
             self.known[self.key] = self.counted
 
     def backward(self, arguments):
-        """The cost of a pass that is given these arguments, or None; then it may be counted."""
+        """A pass that is given these arguments has no cost in of_backward: it may be counted."""
         passes, self.pending = self.pending, ()
-        if self.off or not passes:
-            return None
-        cost = self.of_backward.get(passes, False)
-        if cost is not False:
-            return cost
+        if self.off or not passes or passes in self.of_backward:
+            return
         if self._begin(passes, True):
             self.nodes = nodes_behind(arguments)
-        return None
 
     def backward_done(self):
         if self.is_backward and self.thread == threading.get_ident():

@@ -7,7 +7,6 @@ import types
 
 from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
 from .modules import modules
-from .steps import steps
 
 LOSSES = (
     "cross_entropy",
@@ -31,17 +30,14 @@ OF_PYTORCH = ("Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.",
 
 
 def _loss(inner, handle):
-    thread, inside, push, push_work, push_role, pop = threading.get_ident, modules.inside, lib.push, lib.push_work, lib.push_role, lib.pop
-    # the function below may use no global name: its globals are those of torch.nn.functional
-    parts, calling = modules, steps
+    thread, inside, push_work, push_role, pop = threading.get_ident, modules.inside, lib.push_work, lib.push_role, lib.pop
+    parts = modules  # the function below may use no global name: its globals are those of torch.nn.functional
 
     def outer(*arguments, **keywords):
         if parts.compiling() or thread() in inside:
             return inner(*arguments, **keywords)
         if parts.evaluates:
             push_role(handle, 8)
-        elif calling.accelerator:
-            push(handle)
         else:
             push_work(handle, 1)
         try:

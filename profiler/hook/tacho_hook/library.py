@@ -30,6 +30,7 @@ def open_library(folder, domain):
         ("name", handle, [ctypes.c_char_p]),
         ("push", None, [handle]),
         ("push_role", None, [handle, unsigned]),
+        ("on_device", None, [ctypes.c_int]),
         ("push_work", None, [handle, unsigned]),
         ("cost", handle, [u64, u64, u64, unsigned, unsigned]),
         ("push_cost", None, [handle, handle]),

@@ -82,7 +82,7 @@ class Modules:
 
     def install(self, patched, grad_enabled):
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
-        local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
+        local, names, inside, push_work, push_role, pop = self.local, self.names, self.inside, lib.push_work, lib.push_role, lib.pop
         thread, push_cost, known_pass, exc_info = threading.get_ident, lib.push_cost, counts.forward, sys.exc_info
 
         def before(module, arguments):
@@ -112,8 +112,8 @@ class Modules:
                     self.evaluates, self.undecided = False, None
                     if not steps.open:
                         steps.begin()
-                else:
-                    role = self.is_evaluation(module, entry[2], grad_enabled)
+                else:  # a module without parameters is a part of what goes on
+                    role = self.is_evaluation(module, grad_enabled) if entry[2] else self.evaluates
                 known = None if role or steps.accelerator else known_pass(module, arguments)
                 if known is not None:
                     cost = known.cost
@@ -125,8 +125,6 @@ class Modules:
                         steps.fed(id(module), *known.batch)
             if role:
                 push_role(handle, ROLE_EVALUATION)
-            elif steps.accelerator:
-                push(handle)
             elif cost:
                 push_cost(handle, cost)
             else:
@@ -198,13 +196,11 @@ class Modules:
 
         kind._call_impl = kind.__call__ = call
 
-    def is_evaluation(self, module, has_parameters, grad_enabled):
-        """Is the call of an outermost module that is not in training mode, or has no parameters, a part of an evaluation?
+    def is_evaluation(self, module, grad_enabled):
+        """Is the call of an outermost module that is not in training mode a part of an evaluation?
 
         With gradients that is known once a second call follows without a backward pass in between. Without them a call of the module that
         is trained is one. Another module may be a helper of the training (a teacher, a frozen encoder), which is called in each step."""
-        if not has_parameters:
-            return self.evaluates
         is_root = self.in_evaluation(module)
         if grad_enabled():
             self.evaluates = is_root and self.undecided == steps.passes

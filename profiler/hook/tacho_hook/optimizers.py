@@ -7,14 +7,6 @@ from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of, sample
 from .steps import steps
 
 
-def begin(handle):
-    """Opens a range of the optimizer's work. On an accelerator the host only launches it."""
-    if steps.accelerator:
-        lib.push(handle)
-    else:
-        lib.push_work(handle, PASS_OPTIMIZER)
-
-
 class Update:
     """The range of one call of Optimizer.step. Given a closure, the update begins where the closure returns: what it runs is
     forward and backward, not optimizer. LBFGS calls its closure several times."""
@@ -23,7 +15,7 @@ class Update:
         self.handle, self.open = handle, False
 
     def begin(self):
-        begin(self.handle)
+        lib.push_work(self.handle, PASS_OPTIMIZER)
         self.open = True
 
     def end(self):
@@ -44,6 +36,7 @@ class Update:
 
 def patch_optimizer(module):
     handles, updates = {}, []  # of classes; of the calls that run: an Update, or None where there is no closure
+    push_work, pop = lib.push_work, lib.pop
 
     def handle_of(kind):
         handles[kind] = name_of("%s.step" % kind.__name__)
@@ -58,7 +51,7 @@ def patch_optimizer(module):
         closure = (keywords and keywords.get("closure")) or (arguments[1] if len(arguments) > 1 else None)
         if closure is None or not callable(closure):
             updates.append(None)
-            begin(handle)
+            push_work(handle, PASS_OPTIMIZER)
             return None
         update = Update(handle)
         updates.append(update)
@@ -70,7 +63,7 @@ def patch_optimizer(module):
         if updates:
             update = updates.pop()
             if update is None:
-                lib.pop()
+                pop()
             else:
                 update.end()
         steps.updated(optimizer)
@@ -117,15 +110,15 @@ def patch_classes(base, before, after):
 
 def work_around(owner, attribute, text):
     """Replaces owner.attribute by itself in a range of the optimizer's work."""
-    inner, handle = getattr(owner, attribute), name_of(text)
+    inner, handle, push_work, pop = getattr(owner, attribute), name_of(text), lib.push_work, lib.pop
 
     @functools.wraps(inner)
     def outer(*arguments, **keywords):
-        begin(handle)
+        push_work(handle, PASS_OPTIMIZER)
         try:
             return inner(*arguments, **keywords)
         finally:
-            lib.pop()
+            pop()
 
     setattr(owner, attribute, outer)
 

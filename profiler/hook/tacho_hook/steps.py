@@ -178,6 +178,8 @@ class Steps:
         index += 1
         if not self.accelerator and (index <= LOOKS or not index % LOOKS):
             self.accelerator = accelerator.used()
+            if self.accelerator:
+                lib.on_device(1)
             while self.accelerator and self.accelerated:
                 self.accelerated.pop()()
         if self.handle is None:

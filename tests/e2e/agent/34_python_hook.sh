@@ -288,6 +288,8 @@ replaced, took = sys.argv[1].split()
 # twelve times 3 ms at least, and each inside of what the program measured
 assert replaced == "False" and 36 <= float(sys.argv[2]) <= float(took), sys.argv
 PYTHON
+[ "$(one values "SELECT count(*) FROM slice x JOIN detail d ON d.id = x.detail WHERE d.schema = 'tacho.work'")" = 0 ] || wrong "what the host launches is no work"
+[ "$(one host-values "SELECT count(*) FROM slice x JOIN detail d ON d.id = x.detail WHERE d.schema = 'tacho.work'")" -ge 24 ] || wrong "work of the CPU"
 "$TACHO" report values.tacho --json > report.json 2> err || wrong "report: $(cat err)"
 python3 - << 'PYTHON' || wrong "values: no SYNC_ITEM"
 import json
@@ -441,6 +443,27 @@ if steps < 30 and modules:
     assert row["steps"] == steps - 1 < modules["steps"] and abs(row["calls"] - 1) < 1e-6, (steps, modules)
     assert modules["levels"] == 1 and "in %d of %d counted" % (steps - 1, modules["steps"]) in modules["left_out"], modules
 PYTHON
+# functions of the hook that a step enters, with the calls that most programs have
+cat > real_calls.py << 'PYTHON'
+import collections, gc, sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+gc.disable()
+net, criterion, calls = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)), torch.nn.CrossEntropyLoss(), collections.Counter()
+opt = torch.optim.SGD(net.parameters(), 1e-3)
+def called(frame, event, argument):
+    if event == "call" and "tacho_hook" in frame.f_code.co_filename: calls[frame.f_code.co_name] += 1
+for i, (x, y) in enumerate(DataLoader(TensorDataset(torch.randn(160, 64), torch.zeros(160, dtype=torch.long)), 4)):
+    if i in (34, 38): sys.setprofile(called if i == 34 else None)
+    loss = criterion(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    opt.step()
+print(sum(calls.values()) / 4, calls)
+PYTHON
+record real_calls "$python" real_calls.py
+python3 -c 'import sys; assert 8 <= float(sys.argv[1].split()[0]) <= 30, sys.argv[1]' "$(cat real_calls.out)" || wrong "calls of the hook in a step of PyTorch: $(cat real_calls.out)"
 # two ranks with gloo: the wait for gradients is communication, and the slow rank is named; the loss stays what it was
 cat > ddp.py << 'PYTHON'
 import sys, time, torch, torch.distributed as dist
