@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a model of plain torch.nn; prints what torch.utils.flop_counter counts of one step, forward and backward, as JSON.
 
-usage: flops.py gpt|resnet|bert [keywords]      keywords: the model is called with its input by name
+usage: flops.py gpt|resnet|bert [keywords] [checkpoint|reentrant]      keywords: the model is called with its input by name; checkpoint,
+reentrant: the blocks of a GPT are computed once more in the backward pass
 """
 
 import json
@@ -10,9 +11,11 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 WIDTH, HEADS, LENGTH, BATCH, WORDS, LAYERS = 64, 4, 96, 4, 512, 3
+AGAIN = {"checkpoint", "reentrant"} & set(sys.argv)
 
 
 class Attention(nn.Module):
@@ -49,7 +52,7 @@ class Gpt(nn.Module):
     def forward(self, x):
         x = self.words(x)
         for block in self.blocks:
-            x = block(x)
+            x = checkpoint(block, x, use_reentrant=AGAIN == {"reentrant"}) if AGAIN else block(x)
         return self.norm(x) @ self.words.weight.t()
 
 

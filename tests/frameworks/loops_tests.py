@@ -4,7 +4,7 @@
 import os
 import re
 
-from __main__ import HERE, Run, finding
+from __main__ import HERE, Run, finding, flops_of_gpt
 
 
 def line_of(text):
@@ -81,6 +81,12 @@ def test_a_checkpoint_is_one_however_many_files_it_has():
     assert phase(run, "checkpoint")[0] == 6 and len(run.ranges("torch.save")) == 18, run.report["phases"]
     advice = finding(run.report, "CHECKPOINT")
     assert advice and "6 times, every 10 steps" in advice["evidence"][0], run.report["findings"]
+
+
+def test_flops_of_checkpointing():
+    """Blocks that run once more in a backward pass are no part of the model's FLOPs, and a part of the backward pass alone."""
+    for how in ("checkpoint", "reentrant"):
+        flops_of_gpt(how)
 
 
 def test_gradients_that_the_program_asks_for():

@@ -100,7 +100,11 @@ def flops(*arguments):
 
 
 def test_flops_gpt():
-    utilization = flops("gpt")
+    flops_of_gpt()
+
+
+def flops_of_gpt(*how):
+    utilization = flops("gpt", *how)
     width, length, tokens, layers, words = 64, 96, 4 * 96, 3, 512
     weights = layers * 12 * width * width + words * width
     # six FLOPs for each weight and token; four products of forward and backward for each of T (T + 1) / 2 pairs

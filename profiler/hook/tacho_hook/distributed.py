@@ -40,12 +40,14 @@ def patch_autograd(module):
     if hasattr(module, "grad"):
         module.grad = gradients_around(module.grad, name_of("autograd.grad"))
     inner, handle = module.backward, name_of("backward")
-    push_work, push_cost, pop, known_costs = lib.push_work, lib.push_cost, lib.pop, counts.of_backward
+    push_work, push_cost, pop, thread = lib.push_work, lib.push_cost, lib.pop, threading.get_ident
+    known_costs, in_backward = counts.of_backward, steps.in_backward
 
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
-        wait = None
-        if steps.accelerator:
+        wait, own = None, thread()
+        is_part = own in in_backward  # of the pass around it, which has its cost: reentrant checkpointing
+        if is_part or steps.accelerator:
             push_work(handle, PASS_BACKWARD)
         else:
             cost = known_costs.get(counts.pending)
@@ -59,14 +61,18 @@ def patch_autograd(module):
             if groups or groups is None:
                 wait = _GradientWait.of(module, arguments)
         try:
+            in_backward.add(own)
             return inner(*arguments, **keywords)
         finally:
+            if not is_part:
+                in_backward.discard(own)
             if wait is not None:
                 wait.end()
             pop()
-            steps.backward()
-            if counts.open:
-                counts.backward_done()
+            if not is_part:
+                steps.backward()
+                if counts.open:
+                    counts.backward_done()
 
     module.backward = backward
 

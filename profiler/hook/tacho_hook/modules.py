@@ -7,7 +7,7 @@ import time
 import weakref
 
 from .flops import counts, keywords_of_call
-from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of, sample
+from .library import PASS_FORWARD, PASS_RECOMPUTE, ROLE_EVALUATION, lib, name_of, sample
 from .steps import LOOKS, steps
 
 BUDGET = 0.004  # of a step, for the ranges of modules
@@ -84,6 +84,7 @@ class Modules:
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
         local, names, inside, push_work, push_role, pop = self.local, self.names, self.inside, lib.push_work, lib.push_role, lib.pop
         thread, push_cost, known_pass, exc_info = threading.get_ident, lib.push_cost, counts.forward, sys.exc_info
+        in_backward = steps.in_backward
 
         def before(module, arguments):
             if self.compiling():
@@ -104,17 +105,19 @@ class Modules:
             self.calls[depth] += 1
             role, cost = False, None
             if depth == 1:
-                inside.add(thread())
-                trains = module.training and entry[2]  # a loss without parameters is always in training mode
+                own = thread()
+                inside.add(own)
+                again = own in in_backward  # checkpointing computes it once more, and the backward pass has its cost
+                trains = module.training and entry[2] and not again  # a loss without parameters is always in training mode
                 if trains:
                     if self.root() is not module and grad_enabled():
                         self.root = entry[0]
                     self.evaluates, self.undecided = False, None
                     if not steps.open:
                         steps.begin()
-                else:  # a module without parameters is a part of what goes on
+                elif not again:  # a module without parameters is a part of what goes on
                     role = self.is_evaluation(module, grad_enabled) if entry[2] else self.evaluates
-                known = None if role or steps.accelerator else known_pass(module, arguments)
+                known = None if role or again or steps.accelerator else known_pass(module, arguments)
                 if known is not None:
                     cost = known.cost
                 if trains and not steps.forward and grad_enabled():
@@ -127,8 +130,10 @@ class Modules:
                 push_role(handle, ROLE_EVALUATION)
             elif cost:
                 push_cost(handle, cost)
-            else:
+            elif not in_backward or thread() not in in_backward:
                 push_work(handle, PASS_FORWARD)
+            else:
+                push_work(handle, PASS_RECOMPUTE)
             stack.append(True)
             if depth == limit:
                 self.close(module)

@@ -65,6 +65,7 @@ class Steps:
         self._by_passes = lambda: None  # while nothing but backward passes is known
         self.accelerated = []  # called once, when an accelerator is found in use
         self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
+        self.in_backward = set()  # threads that run a backward pass; others keep it: it is never replaced
         self.reset()
 
     def reset(self):
@@ -78,6 +79,7 @@ class Steps:
         self.root = None  # the module that was the first one of such a pass in this step
         self.counted = False  # the pass since the last backward pass began with it
         self.passes = 0  # backward passes
+        self.in_backward.clear()
         # in the order of COUNTERS, since the last update of any optimizer: backward passes after a forward pass, and what these were given
         self.sums = [0, 0, 0]
         self.said = [1, 0, 0]  # what the counters have last

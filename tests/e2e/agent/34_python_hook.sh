@@ -110,6 +110,52 @@ for is in optimizer:3 by-hand:103; do
     [ "$(one "${is%:*}" 'SELECT count("end") FROM step')" = "${is#*:}" ] || wrong "${is%:*}: $(one "${is%:*}" 'SELECT count("end") FROM step') steps"
 done
 
+# what is computed once more in a backward pass, and a pass inside of it, are parts of it: not what another thread or a forked child
+# does meanwhile, nor what follows a pass that an exception has left
+cat > again.py << 'PYTHON'
+import os, threading, torch
+class Net(torch.nn.Module): pass
+class Again(torch.nn.Module): pass
+class Beside(torch.nn.Module): pass
+class Child(torch.nn.Module): pass
+net, again, beside, child, opt = Net(), Again(), Beside(), Child(), torch.optim.SGD()
+def another():
+    beside(1)
+    torch.autograd.backward(None)
+def forks():
+    process = os.fork()
+    if process == 0:
+        child(1)
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == 0
+def graph():
+    again(1)
+    torch.autograd.backward(None)
+    thread = threading.Thread(target=another)
+    thread.start()
+    thread.join()
+    forks()
+    again(1)
+def fails(): raise ValueError
+for i in range(4):
+    net(1)
+    try: torch.autograd.backward(fails if i == 1 else graph)
+    except ValueError: assert i == 1
+    opt.step()
+PYTHON
+record again python3 again.py
+cat > want << 'WANT'
+Again recompute 6
+Beside forward 3
+Child forward 3
+Net forward 4
+SGD.step optimizer 4
+backward backward 10
+WANT
+one again "SELECT s.text || ' ' || d.pass || ' ' || count(*) FROM slice x JOIN string s ON s.id = x.name JOIN detail d ON d.id = x.detail
+    WHERE d.schema = 'tacho.work' AND s.text != 'hook.measure' GROUP BY s.text, d.pass ORDER BY s.text" > got
+diff want got > difference || wrong "passes: $(cat difference)"
+
 # memory that something else than Python takes: an array that is larger than that of another batch is no reason
 cat > larger.py << 'PYTHON'
 import ctypes, torch

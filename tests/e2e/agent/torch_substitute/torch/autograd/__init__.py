@@ -5,4 +5,5 @@ __all__ = ["backward", "profiler"]
 
 
 def backward(tensors):
-    return None
+    """A graph is a function here, or None: it is called, as autograd calls the functions of its nodes."""
+    return None if tensors is None else tensors()
