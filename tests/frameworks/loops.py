@@ -252,6 +252,41 @@ def keeps(how):
         time.sleep(0.01)
 
 
+class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+    """Counts the operators that are called."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        self.count += 1
+        return function(*arguments, **(keywords or {}))
+
+
+def encodes(_):
+    """Two models that are called one after the other, and a loss that is a module."""
+    encoder, decoder, criterion = model(256), model(256, 10), nn.CrossEntropyLoss()
+    optimizer = torch.optim.Adam(list(encoder.parameters()) + list(decoder.parameters()))
+    x, y = batch(16)
+    with Counted() as counted:
+        decoder(encoder(x))
+    truth["operators"] = counted.count
+    for _ in range(40):
+        x, y = batch(16)
+        update(optimizer, criterion(decoder(encoder(x)), y))
+
+
+def multiplies(_):
+    """A model of matrices, without a module; the loss is one."""
+    rows, inside = 16, 256
+    weights = [nn.Parameter(torch.randn(*shape) / 16) for shape in ((64, inside), (inside, 10))]
+    optimizer, criterion = torch.optim.SGD(weights, 1e-3), nn.CrossEntropyLoss()
+    # of the second product both gradients are computed, of the first one only that of its weight
+    truth["flops"] = 4 * rows * inside * 10 + 2 * rows * 64 * inside
+    for _ in range(40):
+        x, y = batch(rows)
+        update(optimizer, criterion((x @ weights[0]).relu() @ weights[1], y))
+
+
 def child(rank, ranks):
     import torch.distributed as dist
 

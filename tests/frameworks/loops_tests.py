@@ -89,6 +89,21 @@ def test_flops_of_checkpointing():
         flops_of_gpt(how)
 
 
+def test_operators_of_all_models_of_a_step_count():
+    """Not those of the one that was called last, nor those of a loss, which has none when it is a function."""
+    run = Run("loops.py", "encodes")
+    query = "SELECT c.value FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'host.operators_forward' ORDER BY c.time"
+    counts = [row[0] for row in run.file.execute(query)]
+    assert counts and counts[-1] == run.truth["operators"], (counts, run.truth)
+
+
+def test_flops_of_a_model_without_modules():
+    """Its backward pass is counted where the loss is a module, its forward pass is outside of every module."""
+    run = Run("loops.py", "multiplies")
+    got = run.report["utilization"]["hardware_flops_per_step"]
+    assert got == run.truth["flops"], (got, run.truth)
+
+
 def test_gradients_that_the_program_asks_for():
     run = Run("loops.py", "penalizes")
     run.same("autograd.grad", "gradient")

@@ -530,7 +530,9 @@ def test_an_operator_is_timed_without_the_end_of_a_node():
         raise Skipped("no %s" % PYTHON)
     done = subprocess.run([PYTHON, os.path.join(HERE, "timed_alone.py")], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
-    counts = json.loads(done.stdout)
+    measured = json.loads(done.stdout)
+    counts, said = measured["alive"], sorted((name, round(us, 6)) for name, us in measured["said"].items())
+    assert said == [("host.node_us", 2.0), ("host.operator_backward_us", 4.0), ("host.operator_forward_us", 1.0)], said
     assert counts and len(counts) % 4 == 0, counts
     for first in range(0, len(counts), 4):
         assert counts[first + 1] == counts[first + 2] == counts[first + 3] > counts[first], counts

@@ -137,10 +137,10 @@ def nodes_behind(arguments):
 class Pass:
     """A forward pass of a module with input of some shapes. It stands for both in keys, because its hash is that of an object: cheap."""
 
-    __slots__ = ("cost", "batch")  # of lib.cost, None: it has none; samples and tokens, None: not looked at yet
+    __slots__ = ("cost", "batch", "operators")  # of lib.cost, None: it has none; samples and tokens, None: not looked at yet; calls
 
     def __init__(self):
-        self.cost = self.batch = None
+        self.cost, self.batch, self.operators = None, None, 0
 
 
 class Counts:
@@ -195,7 +195,8 @@ class Counts:
         dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
         self._list_others()
-        sample("host.operators_backward" if which == PASS_BACKWARD else "host.operators_forward", self.operators)
+        if which == PASS_BACKWARD:
+            sample("host.operators_backward", self.operators)
         if cost:  # the range of the pass that was counted began without its cost: another one without length carries it
             lib.push_cost(name_of("FLOPs counted"), cost)
             lib.pop()
@@ -235,7 +236,7 @@ class Counts:
 
     def forward_done(self):
         if not self.is_backward and self.thread == threading.get_ident():
-            self.counted.cost = self._end(PASS_FORWARD)
+            self.counted.cost, self.counted.operators = self._end(PASS_FORWARD), self.operators
             self.known[self.key] = self.counted
 
     def backward(self, arguments):
@@ -244,6 +245,8 @@ class Counts:
         if self.off or not passes or passes in self.of_backward:
             return
         if self._begin(passes, True):
+            if all(isinstance(known, Pass) for known in passes):  # the operators of each are known
+                sample("host.operators_forward", sum(known.operators for known in passes))
             self.nodes = nodes_behind(arguments)
 
     def backward_done(self):

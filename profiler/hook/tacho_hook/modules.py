@@ -13,10 +13,11 @@ from .steps import LOOKS, steps
 BUDGET = 0.004  # of a step, for the ranges of modules
 ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
-TRIES, CALLS = 7, 64  # of an operator, to measure its cost
+TRIES, CALLS = 4, 64  # of an operator, to measure its cost
 # around a module that programs call themselves: class -> attribute
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module", "OptimizedModule": "_orig_mod"}
-MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
+# steps at which costs are measured once more: the largest one of a range counts, and the least one of an operator
+MEASURED_AGAIN = (8, 32, 128)
 
 
 def batch_of(arguments):
@@ -45,11 +46,12 @@ class Modules:
     DEEPEST = 64
 
     def __init__(self):
-        self.names = {}  # id -> (weak reference, handle, has it parameters)
+        self.names = {}  # id -> (weak reference, handle, has it parameters, is it a loss of PyTorch)
         self.local = threading.local()
         self.inside = set()  # threads that are inside a module
         self.limit = self.DEEPEST
         self.cost = 0.0  # seconds a range costs here; 0: not measured yet
+        self.operators = [float("inf")] * 3  # the least that time_operators measured so far
         self.calls = [0] * (self.DEEPEST + 1)  # by depth, since the last look
         self.looked = 0.0  # when that was
         self.counter = 0
@@ -77,7 +79,8 @@ class Modules:
         return entry
 
     def name(self, module, text):
-        entry = self.names[id(module)] = (weakref.ref(module), name_of(text), next(module.parameters(), None) is not None)
+        is_loss = type(module).__module__ == "torch.nn.modules.loss"
+        entry = self.names[id(module)] = (weakref.ref(module), name_of(text), next(module.parameters(), None) is not None, is_loss)
         return entry
 
     def install(self, patched, grad_enabled):
@@ -117,7 +120,9 @@ class Modules:
                         steps.begin()
                 elif not again:  # a module without parameters is a part of what goes on
                     role = self.is_evaluation(module, grad_enabled) if entry[2] else self.evaluates
-                known = None if role or again or steps.accelerator else known_pass(module, arguments)
+                known = None
+                if not (role or again or steps.accelerator or (entry[3] and counts.pending)):
+                    known = known_pass(module, arguments)
                 if known is not None:
                     cost = known.cost
                 if trains and not steps.forward and grad_enabled():
@@ -308,8 +313,9 @@ class Modules:
 
     def measure_operators(self):
         """What PyTorch takes to call an operator on one number in a forward pass and in a backward one, and beside that for a node of
-        autograd's graph, which may call many operators. So much of each call does not depend on the size of the batch. Where autograd
-        looks for anomalies, also what that adds to an operator in forward and to a node."""
+        autograd's graph, which may call many operators. So much of each call does not depend on the size of the batch. The least of all
+        measurements counts: beside other programs a core is slower for a while at times. Where autograd looks for anomalies, also what
+        that adds to an operator in forward and to a node."""
         torch = sys.modules["torch"]
         took, looks_for_anomalies = self.time_operators(torch), getattr(torch, "is_anomaly_enabled", bool)()
         if looks_for_anomalies:
@@ -318,7 +324,8 @@ class Modules:
             for name, i in (("host.anomaly_forward_us", 0), ("host.anomaly_backward_us", 2)):
                 sample(name, 1e6 * max(took[i] - bare[i], 0) / CALLS)
             took = bare
-        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us", "host.node_us"), took):
+        self.operators = list(map(min, self.operators, took))
+        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us", "host.node_us"), self.operators):
             sample(name, 1e6 * seconds / CALLS)
 
     @staticmethod
@@ -360,7 +367,7 @@ class Modules:
         if index < 2 or not deepest:
             return  # the first ones are slower than all others
         if not self.cost or index in MEASURED_AGAIN:
-            if not self.cost and not steps.accelerator and hasattr(sys.modules["torch"], "enable_grad"):
+            if not steps.accelerator and hasattr(sys.modules["torch"], "enable_grad"):
                 self.measure_operators()
             self.measure()
             self.looked = time.perf_counter()
