@@ -367,9 +367,9 @@ void an_engine_recompute(struct an_engine *engine)
     const struct an_memory *memory = &context->result->memory;
     double ms, bytes = 0;
     struct an_class_share share = an_engine_gain(engine, all_that_repeats, &ms);
-    if (!(ms > 0))
-        return; /* nothing is recomputed */
     an_engine_each(engine, add_kept, &bytes);
+    if (!(ms > 0) || !(bytes > 0))
+        return; /* nothing is recomputed, or the program does not say how much that saves */
     double keep = bytes / (double)context->result->steps.detailed /
                   (double)an_micro_steps(context) * engine->ranks; /* of all ranks of a machine */
     bool fits = memory->room_bytes.valid && keep <= ROOM_USED * (double)memory->room_bytes.value;

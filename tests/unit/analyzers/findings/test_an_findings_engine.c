@@ -560,6 +560,22 @@ static void test_recompute(void **state)
     }
 }
 
+/* What a program does not say of its memory is not 0: how much kept activations would take is not
+ * known, and nothing is advised. */
+static void test_recompute_of_unknown_size(void **state)
+{
+    static const struct part parts[] = {
+        {"matmul", "matrix", "bf16", "forward", 400000000, 1000000, 1000000, 5000, 1},
+        {"block", "matrix", "bf16", "recompute", 100000000, 1000000, FX_NONE, 1000, 2}};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    machine_of(f, 1e12);
+    steps(f, parts, 2, 1);
+    assert_null(finding(fx_analyze(f), "RECOMPUTE"));
+    fx_close(f);
+}
+
 /* In bf16 8 of 10 ms would take 4, and 1.6 ms are recomputed: what keeps the training comes first,
  * however much more a change of it gains. */
 static void test_the_same_training_first(void **state)
@@ -632,6 +648,7 @@ int main(void)
                                        cmocka_unit_test(test_healthy_needs_every_check),
                                        cmocka_unit_test(test_low_use_is_not_healthy),
                                        cmocka_unit_test(test_recompute),
+                                       cmocka_unit_test(test_recompute_of_unknown_size),
                                        cmocka_unit_test(test_the_same_training_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
