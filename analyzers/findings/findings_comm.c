@@ -290,15 +290,13 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
                "blocks and not single layers, and keep what memory has room for "
                "(reshard_after_forward=False)";
     }
-    if (!context->result->communication.overlap_pct.valid && an_comm_ddp_timers(context, &timers)) {
-        *option = "smaller buckets";
-        return "fewer bytes (gradients in bf16) or smaller buckets (bucket_cap_mb), so that less "
-               "is left when backward ends";
-    }
+    /* Buckets are advised by DDP_BUCKETS alone, where their fault and their time are measured. */
     if (!context->result->communication.overlap_pct.valid) {
-        *option = "smaller buckets";
-        return "fewer bytes or smaller buckets (bucket_cap_mb), so that less is left when "
-               "backward ends; how much overlaps already is not visible";
+        *option = "fewer bytes between ranks";
+        return an_comm_ddp_timers(context, &timers)
+                   ? "reduce fewer bytes (gradients in bf16), or use a faster link between machines"
+                   : "reduce fewer bytes (gradients in bf16), or use a faster link between "
+                     "machines; how much is reduced during backward already is not visible";
     }
     if (!overlaps && lib)
         return engine_overlap(context, option);

@@ -24,6 +24,7 @@
 #define MANY        16  /* buckets */
 #define SMALL_BYTES (256 << 10)
 #define FEW_BYTES   (64 << 10) /* of a collective: it takes as long as a message without any */
+#define CALLS_MANY  8          /* of one line in a step: tensors that it reduces one by one */
 #define NAMED       3
 #define PLACES_MOST 16
 
@@ -295,9 +296,12 @@ static void small_collectives(struct an_findings_list *findings, double *values)
             an_number_words(context->arena, (double)places.at[i].count / (double)count, 3),
             an_time_words(context->arena,
                           (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
-    finding->action = "reduce what is only logged every N steps, several values in one tensor, or "
-                      "with async_op=True and a wait in the next step; take barriers out of the "
-                      "step";
+    finding->action =
+        places.at[0].count >= CALLS_MANY * (int64_t)count
+            ? "join the tensors of these calls into one, or let DistributedDataParallel reduce "
+              "gradients in its buckets; reduce what is only logged every N steps"
+            : "reduce what is only logged every N steps, several values in one tensor, or with "
+              "async_op=True and a wait in the next step; take barriers out of the step";
     finding->effort = "some lines of code";
     finding->bound = true;
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);

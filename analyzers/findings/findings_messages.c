@@ -50,7 +50,8 @@ double an_comm_measured_link(const struct an_context *context)
 /* ---- fewer, larger buckets -------------------------------------------------------------------- */
 
 /* Are the buckets so small that their number costs the time, not their bytes? With a measured link
- * the bytes must explain less than half of it. */
+ * the bytes must explain less than half of it. Where DistributedDataParallel reduces beside
+ * backward and that is not recorded, its own timers judge its buckets (DDP_BUCKETS). */
 static bool has_small_buckets(const struct an_context *context)
 {
     const struct an_collective *collective = an_comm_largest(context);
@@ -58,6 +59,8 @@ static bool has_small_buckets(const struct an_context *context)
     if (!collective || !collective->calls_per_step.valid ||
         collective->calls_per_step.value < MANY_BUCKETS ||
         collective->bytes_per_call.value >= SMALL_BUCKET)
+        return false;
+    if (!context->result->communication.overlap_pct.valid && an_command_replicated(context->trace))
         return false;
     return !(link > 0) || collective->bus_bytes_per_s.value < link / 2;
 }
@@ -74,11 +77,15 @@ static const char *fewer_messages(struct an_context *context, double left, bool 
     return known ? both : comm;
 }
 
-/* How messages of PyTorch become larger. */
+/* How messages of PyTorch become larger: without a wrapper the calls are the program's own, which
+ * have no buckets to set. */
 static const char *how_of(const struct an_context *context)
 {
-    return an_command_sharded(context->trace) ? " (shard whole blocks, not single layers)"
-                                              : " (bucket_cap_mb)";
+    if (an_command_sharded(context->trace))
+        return " (shard whole blocks, not single layers)";
+    if (an_command_replicated(context->trace))
+        return " (bucket_cap_mb)";
+    return " (join tensors before the call, or let DistributedDataParallel reduce gradients)";
 }
 
 /* Each of the larger buckets costs one latency in place of many: the time of the collectives falls

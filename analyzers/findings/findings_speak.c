@@ -251,9 +251,13 @@ static const char *setting_of(const char *around, const char *id)
 
 static void speak_around(struct an_findings_list *findings, const char *around)
 {
+    const struct an_context *context = findings->context;
+    bool shows_overlap = context->gpu || context->result->communication.overlap_pct.valid;
     for (size_t i = 0; i < findings->count; i++) {
         struct an_finding *finding = &findings->found[i];
         const char *setting = setting_of(around, finding->id);
+        if (!shows_overlap && !strcmp(finding->id, "EXPOSED_COMM")) /* its setting is for overlap */
+            continue;
         if (setting && finding->action)
             finding->action =
                 an_finding_text(findings->context, "%.600s; %.*s has %s", finding->action,

@@ -134,6 +134,11 @@ bool an_command_sharded(const struct an_trace *trace)
            name_after(trace, "FullyShardedDataParallel.");
 }
 
+bool an_command_replicated(const struct an_trace *trace)
+{
+    return name_after(trace, "gradients reduced") || name_after(trace, "DistributedDataParallel.");
+}
+
 /* Quotes one word of a command for a shell. */
 static const char *shell_word(struct an_context *context, const char *word)
 {

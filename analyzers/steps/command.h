@@ -31,6 +31,9 @@ const char *an_command_around(const struct an_trace *trace);
 /* Are parameters sharded over the ranks (FSDP)? Then gradients are reduced and parameters gathered
  * layer by layer, and the advice about DistributedDataParallel does not hold. */
 bool an_command_sharded(const struct an_trace *trace);
+/* Does DistributedDataParallel reduce the gradients, by the hook's ranges or by those that PyTorch
+ * writes into its own traces? */
+bool an_command_replicated(const struct an_trace *trace);
 /* Is a flag among the words of the run's command? */
 bool an_command_has_option(const struct an_context *context, const char *option);
 /* The number that the run's command gives an option (--option VALUE or --option=VALUE), else

@@ -305,18 +305,19 @@ static void test_reductions(void **state)
     fx_close(f);
 }
 
-/* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, or
- * ones that PyTorch calls for a purpose of its own. */
+/* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, ones
+ * that PyTorch calls for a purpose of its own, or small ones of an evaluation. */
 static void test_small_collectives(void **state)
 {
     static const struct {
         const char *name;
         int64_t bytes;
-        bool found;
-    } call[] = {{"all_reduce train.py:42", 4, true},
-                {"barrier train.py:43 in mesh_dp", 0, true},
-                {"all_reduce train.py:42", 1 << 20, false},
-                {"all_reduce (norm of the gradient)", 4, false}};
+        bool evaluates, found;
+    } call[] = {{"all_reduce train.py:42", 4, false, true},
+                {"barrier train.py:43 in mesh_dp", 0, false, true},
+                {"all_reduce train.py:42", 1 << 20, false, false},
+                {"all_reduce (norm of the gradient)", 4, false, false},
+                {"all_reduce train.py:42", 4, true, false}};
     struct fixture fixture, *f = &fixture;
     (void)state;
     for (size_t k = 0; k < sizeof call / sizeof *call; k++) {
@@ -332,6 +333,8 @@ static void test_small_collectives(void **state)
         for (int i = 0; i < STEPS; i++) {
             int64_t at = i * 100 * MS;
             fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+            if (call[k].evaluates)
+                add(f, &shape, track, at + MS, 18 * MS, "evaluate", fx_kind(f, "evaluation"));
             add(f, &shape, track, at + MS, 5 * MS, call[k].name, fx_intern(f, &comm));
             add(f, &shape, track, at + 10 * MS, 7 * MS, call[k].name, fx_intern(f, &comm));
             add(f, &shape, track, at + 20 * MS, 79 * MS, "Linear", work);

@@ -24,8 +24,8 @@ static void open_job(struct job *job, struct fixture *f)
     }
 }
 
-static void add(struct job *job, int64_t rank, int64_t start_ms, int64_t ms, const char *name,
-                int64_t detail)
+static void add_call(struct job *job, int64_t rank, int64_t start_ms, int64_t ms, const char *name,
+                     int64_t detail, int64_t sequence)
 {
     struct fixture *f = job->f;
     struct store_slice slice = {.track = job->track[rank],
@@ -34,8 +34,14 @@ static void add(struct job *job, int64_t rank, int64_t start_ms, int64_t ms, con
                                 .name = fx_string(f, name),
                                 .category = fx_string(f, "torch"),
                                 .detail = detail,
-                                .correlation = FX_NONE};
+                                .correlation = sequence};
     FX(store_slice_add(f->s, &slice));
+}
+
+static void add(struct job *job, int64_t rank, int64_t start_ms, int64_t ms, const char *name,
+                int64_t detail)
+{
+    add_call(job, rank, start_ms, ms, name, detail, FX_NONE);
 }
 
 static int64_t comm(struct job *job, const char *collective, int64_t bytes)
@@ -44,6 +50,7 @@ static int64_t comm(struct job *job, const char *collective, int64_t bytes)
     detail.schema = "tacho.comm";
     detail.collective = collective;
     detail.ranks = 2;
+    detail.communicator = 1;
     detail.bytes = bytes;
     return fx_intern(job->f, &detail);
 }
@@ -71,25 +78,41 @@ static void says(const char *text, const char *part)
         fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
 }
 
-/* 20 of 100 ms wait for reductions after backward, which takes 30 ms of communication. */
-static const struct an_result *replicate(struct job *job, struct fixture *f, double buckets,
-                                         double largest_mib, double all_mib, double overlapped_ms)
+/* Steps whose last 20 of 100 ms are so many calls of a collective, all ranks at once. */
+static void add_steps(struct job *job, struct fixture *f, int calls, const char *collective,
+                      const char *name, int64_t bytes)
 {
     open_job(job, f);
     int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000),
-            reduce = comm(job, "all_reduce", FX_NONE);
+            call = comm(job, collective, bytes);
     for (int i = 0; i < STEPS; i++)
         for (int rank = 0; rank < 2; rank++) {
             fx_step(f, job->process[rank], job->track[rank], i, i * 100 * MS, (i + 1) * 100 * MS,
                     64, false);
             add(job, rank, i * 100, 80, "backward", work);
-            add(job, rank, i * 100 + 80, 20, "gradients reduced", reduce);
+            for (int k = 0; k < calls; k++)
+                add_call(job, rank, i * 100 + 80 + k * 20 / calls, 20 / calls, name, call,
+                         i * calls + k);
         }
+}
+
+/* What DistributedDataParallel says itself: a pass takes 30 ms of communication. */
+static void add_timers(struct job *job, double buckets, double largest_mib, double all_mib,
+                       double overlapped_ms)
+{
     counter(job, "ddp.buckets", buckets);
     counter(job, "ddp.largest_bytes", largest_mib * MIB);
     counter(job, "ddp.gradient_bytes", all_mib * MIB);
     counter(job, "ddp.communication_ms", 30);
     counter(job, "ddp.overlapped_ms", overlapped_ms);
+}
+
+/* 20 of 100 ms wait for reductions after backward. */
+static const struct an_result *replicate(struct job *job, struct fixture *f, double buckets,
+                                         double largest_mib, double all_mib, double overlapped_ms)
+{
+    add_steps(job, f, 1, "all_reduce", "gradients reduced", FX_NONE);
+    add_timers(job, buckets, largest_mib, all_mib, overlapped_ms);
     return fx_analyze(f);
 }
 
@@ -123,6 +146,114 @@ static void test_many_small_buckets(void **state)
     const struct an_finding *found = finding(replicate(&job, f, 64, 0.1, 4, 25), "DDP_BUCKETS");
     assert_non_null(found);
     says(found->claim, "64 buckets");
+    fx_close(f);
+}
+
+static void silent(const struct an_result *result, const char *part)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (strstr(result->findings[i].action, part))
+            fail_msg("%s says \"%s\"", result->findings[i].id, result->findings[i].action);
+}
+
+/* What is reduced beside backward is not visible: neither overlap nor buckets are advised, but by
+ * DDP_BUCKETS. With or without timers of DistributedDataParallel. */
+static void test_no_advice_on_what_is_not_visible(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct job job;
+    (void)state;
+    for (int timers = 0; timers < 2; timers++) {
+        add_steps(&job, f, 1, "all_reduce", "gradients reduced", FX_NONE);
+        if (timers)
+            add_timers(&job, 8, 4, 32, 10);
+        add(&job, 0, 0, 0, "framework DeepSpeed 0.16", FX_NONE);
+        const struct an_result *result = fx_analyze(f);
+        assert_false(result->communication.overlap_pct.valid);
+        assert_null(finding(result, "DDP_BUCKETS"));
+        says(finding(result, "EXPOSED_COMM")->action, "fewer bytes");
+        says(finding(result, "EXPOSED_COMM")->claim, "20 ms of transfer");
+        silent(result, "bucket");
+        silent(result, "overlap");
+        fx_close(f);
+    }
+}
+
+/* A program that reduces its tensors one by one has no buckets to set. Beside
+ * DistributedDataParallel nothing is said of larger ones while the overlapped part is not visible;
+ * where it is, its buckets are those messages. */
+static void test_many_calls_of_the_program(void **state)
+{
+    enum { BY_HAND, HIDDEN, VISIBLE };
+    struct fixture fixture, *f = &fixture;
+    struct job job;
+    (void)state;
+    for (int how = BY_HAND; how <= VISIBLE; how++) {
+        if (how == HIDDEN) { /* the program's calls leave room for the wait at the end of a step */
+            add_steps(&job, f, 18, "broadcast", "broadcast train.py:42", 80 << 10);
+            int64_t reduce = comm(&job, "all_reduce", FX_NONE);
+            for (int i = 0; i < 2 * STEPS; i++)
+                add_call(&job, i % 2, i / 2 * 100 + 99, 1, "gradients reduced", reduce,
+                         18 * STEPS + i / 2);
+        } else {
+            add_steps(&job, f, 20, "all_reduce", "all_reduce train.py:42", 80 << 10);
+        }
+        if (how == VISIBLE)
+            add(&job, 0, 0, 0, "DistributedDataParallel.forward", FX_NONE);
+        const struct an_result *result = fx_analyze(f);
+        const struct an_finding *found = finding(result, "EXPOSED_COMM");
+        assert_non_null(found);
+        assert_int_equal(result->communication.overlap_pct.valid, how != HIDDEN);
+        if (how == BY_HAND)
+            says(found->action, "join tensors before the call");
+        if (how == HIDDEN)
+            silent(result, "larger buckets");
+        if (how == VISIBLE)
+            says(found->action, "cost latency, not bytes (bucket_cap_mb)");
+        else
+            silent(result, "bucket_cap_mb");
+        fx_close(f);
+    }
+    add_steps(&job, f, 20, "all_reduce", "all_reduce train.py:42", 16 << 10);
+    const struct an_finding *small = finding(fx_analyze(f), "SMALL_COLLECTIVE");
+    assert_non_null(small);
+    says(small->action, "join the tensors of these calls");
+    fx_close(f);
+}
+
+/* Rank 1 computes for `compute` ms of 100 and then calls; rank 0 is there at 60 ms, and both leave
+ * at the end of the step. */
+static const struct an_result *call_after(struct job *job, struct fixture *f, int compute)
+{
+    open_job(job, f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000),
+            reduce = comm(job, "all_reduce", 4);
+    for (int i = 0; i < STEPS; i++)
+        for (int rank = 0; rank < 2; rank++) {
+            int first = rank ? compute : 60;
+            fx_step(f, job->process[rank], job->track[rank], i, i * 100 * MS, (i + 1) * 100 * MS,
+                    64, false);
+            add(job, rank, i * 100, first, "backward", work);
+            add_call(job, rank, i * 100 + first, 100 - first, "all_reduce train.py:42", reduce, i);
+        }
+    return fx_analyze(f);
+}
+
+/* A few bytes that take long are a fault of the program, unless they are waiting for another rank,
+ * which would be waited for anywhere. */
+static void test_small_calls_that_wait(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct job job;
+    (void)state;
+    const struct an_finding *found = finding(call_after(&job, f, 60), "SMALL_COLLECTIVE");
+    assert_non_null(found);
+    says(found->claim, "all_reduce train.py:42");
+    says(found->claim, "40.0 % of them");
+    fx_close(f);
+    const struct an_result *late = call_after(&job, f, 95);
+    assert_null(finding(late, "SMALL_COLLECTIVE"));
+    assert_true(finding(late, "STRAGGLER") || finding(late, "SLOW_STAGE"));
     fx_close(f);
 }
 
@@ -201,8 +332,12 @@ static void test_memory_that_is_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_large_bucket), cmocka_unit_test(test_many_small_buckets),
-        cmocka_unit_test(test_gathers_by_pass), cmocka_unit_test(test_memory_that_is_left)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_large_bucket),
+                                       cmocka_unit_test(test_many_small_buckets),
+                                       cmocka_unit_test(test_no_advice_on_what_is_not_visible),
+                                       cmocka_unit_test(test_many_calls_of_the_program),
+                                       cmocka_unit_test(test_small_calls_that_wait),
+                                       cmocka_unit_test(test_gathers_by_pass),
+                                       cmocka_unit_test(test_memory_that_is_left)};
     return cmocka_run_group_tests_name("an_parallel", tests, NULL, NULL);
 }

@@ -405,6 +405,7 @@ static void test_waits_of_unknown_size(void **state)
     assert_near(result->communication.total_ms.value, 4, 1e-9);
     says(exposed(result)->action, "not visible");
     assert_null(strstr(exposed(result)->action, "overlap the gradients"));
+    assert_null(strstr(exposed(result)->action, "bucket"));
     assert_string_equal(exposed(result)->what_if, "comm=0");
     fx_close(f);
 }
