@@ -5,6 +5,7 @@
  */
 #include "analyzers/trace/trace_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -384,6 +385,8 @@ int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling)
 {
     struct an_trace_loader *loader = ctx;
     struct an_trace *trace = loader->trace;
+    if (!isfinite(ceiling->value))
+        return 0; /* of a damaged file: no roof is that high */
     if (trace->ceiling_count == AN_CEILINGS_MOST) {
         trace->ceilings_beyond++;
         return 0;

@@ -106,11 +106,10 @@ static bool find_range(const struct an_result *result, struct plot *plot)
 
 static void draw_intensity_lines(struct page *page, const struct plot *plot)
 {
-    for (double power = plot->x0; power <= plot->x1 + 0.001; power++) {
-        svg_line(page, px(plot, pow(10, power)), TOP, px(plot, pow(10, power)), HEIGHT - BOTTOM,
-                 "grid");
-        svg_text(page, px(plot, pow(10, power)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
-                 SI_TEXT(pow(10, power), ""));
+    for (int power = (int)plot->x0; power <= (int)plot->x1; power++) {
+        double x = px(plot, pow(10, power));
+        svg_line(page, x, TOP, x, HEIGHT - BOTTOM, "grid");
+        svg_text(page, x, HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s", SI_TEXT(pow(10, power), ""));
     }
 }
 
@@ -118,11 +117,10 @@ static void draw_intensity_lines(struct page *page, const struct plot *plot)
 static void draw_grid(struct page *page, const struct plot *plot)
 {
     draw_intensity_lines(page, plot);
-    for (double power = plot->y0; power <= plot->y1 + 0.001; power++) {
-        svg_line(page, LEFT, py(plot, pow(10, power)), WIDTH - RIGHT, py(plot, pow(10, power)),
-                 "grid");
-        svg_text(page, LEFT - 6, py(plot, pow(10, power)) + 4, SVG_END, "", "%s",
-                 SI_TEXT(pow(10, power), "FLOP/s"));
+    for (int power = (int)plot->y0; power <= (int)floor(plot->y1 + 0.001); power++) {
+        double y = py(plot, pow(10, power));
+        svg_line(page, LEFT, y, WIDTH - RIGHT, y, "grid");
+        svg_text(page, LEFT - 6, y + 4, SVG_END, "", "%s", SI_TEXT(pow(10, power), "FLOP/s"));
     }
     svg_text(page, WIDTH - RIGHT, HEIGHT - 8, SVG_END, "", "FLOP a byte");
 }

@@ -183,7 +183,8 @@ static double at_y(const struct trend *trend, double ms)
 static void draw_time_lines(struct page *page, const struct trend *trend)
 {
     double step = svg_tick(trend->most_ms, 5);
-    for (double v = 0; v <= trend->most_ms * 1.0001; v += step) {
+    for (int i = 0; i * step <= trend->most_ms * 1.0001; i++) {
+        double v = i * step;
         svg_line(page, trend->left, at_y(trend, v), trend->left + trend->width, at_y(trend, v),
                  "grid");
         svg_text(page, trend->left - 6, at_y(trend, v) + 4, SVG_END, "", "%s", TIME_TEXT(v * 1e6));

@@ -190,8 +190,8 @@ void svg_time_axis(struct page *page, double ms, double left, double right, doub
                    double height)
 {
     double step = svg_tick(ms, 8);
-    for (double tick = 0; tick <= ms; tick += step) {
-        double x = left + tick * 1e6 * scale;
+    for (int i = 0; i * step <= ms; i++) {
+        double tick = i * step, x = left + tick * 1e6 * scale;
         svg_line(page, x, 4, x, height - 22, "grid");
         if (x + 26 > right)
             svg_text(page, right, height - 6, SVG_END, "", "%s", TIME_TEXT(tick * 1e6));

@@ -187,6 +187,7 @@ static void test_cpu(void **state)
         struct store_ceiling c = {"cpu", "bandwidth", "", "measured: stream", 1e9};
         if (bandwidth)
             FX(store_ceiling_add(f->s, &c));
+        fx_peak(f, "bf16", INFINITY, "damaged"); /* counts as none: no plot reaches it */
         int64_t work = fx_work(f, "matrix", "fp32", 3000, 3000, 3000); /* 1,500 bytes */
         for (int i = 0; i < 6; i++) {
             fx_step(f, f->process, f->thread, i, i * 10000, i * 10000 + 9000, 64, false);
