@@ -192,7 +192,7 @@ int configure_rates(struct lt_train_config *config, const struct options *option
         return 0;
     int linear = strncmp(rule, "linear=", 7) == 0, root = strncmp(rule, "sqrt=", 5) == 0;
     double for_batch = number ? strtod(number + 1, &end) : 0;
-    if ((!linear && !root) || end == number + 1 || *end || !(for_batch >= 1))
+    if ((!linear && !root) || !end || end == number + 1 || *end || !(for_batch >= 1))
         return tacho_fail(err, TACHO_EUSAGE, "linear=BATCH or sqrt=BATCH, of at least 1",
                           "--scale-lr %s: not a rule", rule);
     int64_t micro = config->micro_steps_all ? config->micro_steps_all : config->micro_steps;

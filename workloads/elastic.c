@@ -256,13 +256,15 @@ static int run_job(struct elastic *elastic, struct job *job, int *status, struct
     char *launcher = strdup(elastic->options->launcher);
     char **command = launcher ? command_of(elastic, job, launcher, numbers) : NULL;
     int rc = 0;
-    if (!command)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    pid_t child = rc ? 0 : start(command, out, wrong);
+    if (!command) {
+        free(launcher);
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    }
+    pid_t child = start(command, out, wrong);
     if (child < 0)
         rc = tacho_fail(err, TACHO_ENOTFOUND, "install openmpi-bin, or give --launcher",
                         "--elastic: %s: %s", command[0], strerror(errno));
-    if (rc == 0)
+    else
         *status = follow(elastic, job, child, out[0], wrong[0]);
     free(command);
     free(launcher);
@@ -366,7 +368,7 @@ int elastic_run(const struct options *options, int argc, char **argv,
                 const volatile sig_atomic_t *stop, int *status, struct tacho_error *err)
 {
     struct elastic elastic = {.options = options, .argc = argc, .argv = argv, .stop = stop};
-    struct job job;
+    struct job job = {.dead = -1};
     int end = 0, rc = first_job(&elastic, &job, err);
     ssize_t length = readlink("/proc/self/exe", elastic.self, sizeof elastic.self - 1);
     if (rc == 0 && length <= 0)

@@ -6,11 +6,6 @@
 
 #include "tacho_error.h"
 
-int lt_no_memory(struct tacho_error *err)
-{
-    return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-}
-
 int lt_fail_file(struct tacho_error *err, const char *hint, const char *path)
 {
     return tacho_fail(err, TACHO_EIO, hint, "%s: %s", path, strerror(errno));

@@ -5,10 +5,15 @@
 #ifndef LT_FAIL_H
 #define LT_FAIL_H
 
-struct tacho_error;
+#include "tacho_error.h"
 
 /* "out of memory". Returns TACHO_ENOMEM. */
-int lt_no_memory(struct tacho_error *err);
+static inline int lt_no_memory(struct tacho_error *err)
+{
+    tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    return TACHO_ENOMEM;
+}
+
 /* "PATH: " and what errno says. Returns TACHO_EIO. */
 int lt_fail_file(struct tacho_error *err, const char *hint, const char *path);
 

@@ -138,7 +138,7 @@ static void live(const struct lt_net *net, struct lt_lifetime *lifetimes)
  * the next ones add. One that cannot add must be the first. */
 int lt_net_order_gradients(struct lt_net *net)
 {
-    char *written = calloc(1, (size_t)net->values + 1);
+    unsigned char *written = calloc(1, (size_t)net->values + 1);
     int rc = written ? 0 : TACHO_ENOMEM;
     for (int i = net->nodes - 1; rc == 0 && i >= 0; i--) {
         struct net_node *node = &net->node[i];

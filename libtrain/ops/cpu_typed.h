@@ -12,14 +12,14 @@ void TYPED(lt_cpu_embedding_forward)(const union lt_args *args)
     const struct lt_embedding *a = &args->embedding_forward;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        const ELEMENT *word = (const ELEMENT *)a->word + a->tokens[i] * a->c,
-                      *position = (const ELEMENT *)a->position +
-                                  lt_embedding_position(a->t, a->jump, i) * a->c;
+        const ELEMENT *word = (const ELEMENT *)a->word + a->tokens[i] * a->c;
         ELEMENT *out = (ELEMENT *)a->out + i * a->c;
         if (!a->position) {
             memcpy(out, word, (size_t)a->c * sizeof *out);
             continue;
         }
+        const ELEMENT *position =
+            (const ELEMENT *)a->position + lt_embedding_position(a->t, a->jump, i) * a->c;
 #pragma omp simd
         for (int64_t c = 0; c < a->c; c++)
             out[c] = PUT(GET(word[c]) + GET(position[c]));

@@ -349,8 +349,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
             share = (run->config->eval_batches + copies - 1) / copies;
     struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
     double start = lt_run_seconds();
-    struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
-                     *all = seen + share;
+    struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen);
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
     lt_division_whole(&run->division, 1);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
@@ -358,12 +357,12 @@ static int evaluate(struct run *run, struct tacho_error *err)
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     lt_division_whole(&run->division, 0);
     rc = lt_parallel_agree(run->parallel, rc, err);
-    if (rc == 0) {
-        lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
+    if (rc == 0 && seen) {
+        lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &seen[share].loss);
         progress.evaluated = ranks > 1 ? run->config->eval_batches : progress.evaluated;
     }
-    if (rc == 0 && progress.evaluated > 0) {
-        mean_of(run, &progress, all, share);
+    if (rc == 0 && seen && progress.evaluated > 0) {
+        mean_of(run, &progress, seen + share, share);
         progress.seconds = lt_run_seconds() - start;
         report_evaluation(run, &progress);
     }
