@@ -119,7 +119,7 @@ static void on_patience_over(int sig)
  * blocks. */
 static void on_leave(int sig)
 {
-    char byte = (char)sig;
+    unsigned char byte = (unsigned char)sig;
     int saved_errno = errno;
     asked_to_leave = sig;
     alarm(PATIENCE_S);
@@ -415,7 +415,7 @@ static int character_key(wint_t code)
 
 int tui_terminal_key(int *row, int *column)
 {
-    char sig;
+    unsigned char sig;
     wint_t code;
     if (read(terminal.pipe[0], &sig, 1) == 1) {
         terminal.came = sig;

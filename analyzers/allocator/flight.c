@@ -98,7 +98,7 @@ static void put_ranks(char text[LIST_MOST], int64_t first, int64_t last)
     size_t used = strlen(text);
     if (used + 48 > LIST_MOST) {
         if (!strstr(text, "..."))
-            strcat(text, " ...");
+            snprintf(text + used, LIST_MOST - used, " ...");
         return;
     }
     if (first == last)

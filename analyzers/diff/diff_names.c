@@ -70,7 +70,7 @@ void an_diff_name(char *out, const char *name)
     }
     /* Memcpy HtoD (Pageable -> Device): the kind of memory must stay. */
     if (!strncmp(name, "Mem", 3)) {
-        strcpy(out, name);
+        memcpy(out, name, strlen(name) + 1);
         return;
     }
     if (!strncmp(name, "void ", 5)) /* the result type is written for templates only */

@@ -288,12 +288,12 @@ int an_graph_nodes(struct an_graph_build *build)
     int rc = sweep_all(build, true);
     for (size_t i = 0; gpu && i < gpu->op.count; i++)
         graph->track_first[gpu->op.track[i] + 1]++;
-    for (size_t i = 0; i < build->op_cut_count; i++)
+    for (size_t i = 0; gpu && i < build->op_cut_count; i++)
         graph->track_first[gpu->op.track[build->op_cut[i].op] + 1] += 2;
     for (size_t track = 0; track < tracks; track++)
         graph->track_first[track + 1] += graph->track_first[track];
     graph->node_count = graph->track_first[tracks];
-    if (rc || graph->node_count >= AN_NONE || (rc = allocate(graph, arena)))
+    if (rc || graph->node_count >= AN_NONE || allocate(graph, arena))
         return TACHO_ENOMEM;
     if (tracks)
         memcpy(next, graph->track_first, tracks * sizeof *next);

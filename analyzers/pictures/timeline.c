@@ -296,7 +296,9 @@ static int timeline_run(struct an_context *context)
                                                     sizeof *picture.text)};
     struct an_timeline_step *step = an_arena_zero(context->arena, 2, sizeof *step);
     struct an_timeline *timeline = &context->result->timeline;
-    int rc = picture.text && step ? 0 : TACHO_ENOMEM;
+    int rc = 0;
+    if (!picture.text || !step)
+        return TACHO_ENOMEM;
     an_timeline_choose(context, &shown[0], &shown[1]);
     /* The worst step is drawn only if it is longer than the typical one. */
     bool two = shown[0] && shown[1] && an_step_ns(shown[1]) > an_step_ns(shown[0]);

@@ -316,17 +316,17 @@ static int find_correlation(const struct evening *evening, struct an_even *out)
     struct deviation *of = malloc((cells + 1) * sizeof *of);
     if (!of)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < evening->columns * evening->lanes; i++) {
-        uint32_t lane = (uint32_t)(i % evening->lanes);
-        if (evening->context->exchanges->replica[lane] != lane)
-            continue;
-        memset(of, 0, cells * sizeof *of);
-        add_deviations(evening, i / evening->lanes, lane, of);
-        for (size_t k = 0; k < cells; k++) {
-            product += of[k].sum * of[k].sum - of[k].squares;
-            square += (of[k].count - 1) * of[k].squares;
+    for (size_t column = 0; column < evening->columns; column++)
+        for (uint32_t lane = 0; lane < evening->lanes; lane++) {
+            if (evening->context->exchanges->replica[lane] != lane)
+                continue;
+            memset(of, 0, cells * sizeof *of);
+            add_deviations(evening, column, lane, of);
+            for (size_t k = 0; k < cells; k++) {
+                product += of[k].sum * of[k].sum - of[k].squares;
+                square += (of[k].count - 1) * of[k].squares;
+            }
         }
-    }
     free(of);
     out->batch_correlation =
         an_num_if(square > 0, product / square, "every operation takes as long as usual");

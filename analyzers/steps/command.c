@@ -154,12 +154,10 @@ static const char *shell_word(struct an_context *context, const char *word)
         return "";
     *at++ = '\'';
     for (; *word; word++) {
-        if (*word == '\'') {
-            memcpy(at, "'\\''", 4);
-            at += 4;
-        } else {
+        if (*word == '\'')
+            at = stpcpy(at, "'\\''");
+        else
             *at++ = *word;
-        }
     }
     *at = '\'';
     return out;

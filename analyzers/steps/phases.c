@@ -288,7 +288,8 @@ static int64_t count_unseen(const struct an_context *context, const struct an_la
     double every = an_quantile_of(work, (size_t)count - 1, 0.5);
     for (int64_t i = 0; every >= 1 && i < count; i++) {
         double until = i + 1 < count ? at[i + 1] : (double)lane->count;
-        for (double next = at[i] + every; next < until - every / 2; next += every)
+        double next;
+        for (int64_t k = 1; (next = at[i] + (double)k * every) < until - every / 2; k++)
             unseen += context->step[lane->first + (size_t)next].paused;
     }
     return unseen;

@@ -347,7 +347,7 @@ static void peak_from_option(struct an_context *context, size_t devices)
     if (!utilization->peak_flops.valid && !(context->options->peak_flops > 0) && context->calls)
         dtype = an_flops_kernel_dtype(context);
 
-    struct an_peak peak;
+    struct an_peak peak = {.value = 0};
     if (context->options->peak_flops > 0 ||
         (dtype && context->lane_count && peak_of(context, &context->lane[0], dtype, &peak))) {
         utilization->dtype = dtype ? dtype : utilization->dtype;

@@ -24,13 +24,13 @@ static int read_file(const char *path, char **out, size_t *bytes, struct tacho_e
         return tacho_fail(err, tacho_error_of_errno(errno), "check the path", "%s: %s", path,
                           strerror(errno));
     int rc = 0;
-    while (!rc && !feof(in) && !ferror(in)) {
+    do {
         rc = an_grow(&text, &room, used + 65537, 1);
         if (!rc)
             used += fread(text + used, 1, 65536, in);
         if (used > TABLE_MOST)
             rc = TACHO_EFORMAT;
-    }
+    } while (!rc && !feof(in) && !ferror(in));
     if (!rc && ferror(in))
         rc = TACHO_EIO;
     fclose(in);
@@ -108,7 +108,7 @@ static int split(struct plan_table *table, size_t bytes, const char *path, struc
 
 int plan_table_read(const char *path, struct plan_table *out, struct tacho_error *err)
 {
-    size_t bytes;
+    size_t bytes = 0;
     *out = (struct plan_table){0};
     int rc = read_file(path, &out->text, &bytes, err);
     if (!rc)

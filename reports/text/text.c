@@ -67,7 +67,7 @@ static int write_brief(const struct an_result *result, const struct rep_options 
 
 int rep_text_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
-    if (options && options->brief)
+    if (options->brief)
         return write_brief(result, options, out);
     struct page page = open_page(options, out);
     rep_sections_write(&page, result, options->definitions);

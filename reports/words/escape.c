@@ -190,19 +190,19 @@ int rep_clean_end(char *out, size_t size, const char *text, int columns, bool ut
 {
     const char *more = utf8 ? "\xe2\x80\xa6" : "...";
     int more_columns = utf8 ? 1 : 3, width;
-    size_t left = strlen(text), bytes;
+    size_t left = strlen(text), length = strlen(more), bytes;
     char cell[16];
     int used = 0;
     for (size_t at = 0; at < left; at += bytes) {
         bytes = rep_show(cell, text + at, left - at, utf8, &width);
         used += width;
     }
-    if (used <= columns || columns < more_columns || size < strlen(more) + 1)
+    if (used <= columns || columns < more_columns || size < length + 1)
         return rep_clean(out, size, text, columns, utf8);
     for (; left && used + more_columns > columns; text += bytes, left -= bytes) {
         bytes = rep_show(cell, text, left, utf8, &width);
         used -= width;
     }
-    strcpy(out, more);
-    return more_columns + rep_clean(out + strlen(more), size - strlen(more), text, used, utf8);
+    memcpy(out, more, length + 1);
+    return more_columns + rep_clean(out + length, size - length, text, used, utf8);
 }

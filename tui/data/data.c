@@ -239,13 +239,13 @@ static void read_run(struct tui_data *data)
     store_reader *reader = NULL;
     struct tacho_error err = {0};
     bool analysed = false;
-    int rc, more = 1;
+    int more = 1;
     if (!still_there(data) && !find_run(data))
         return;
     watch_recorder(data);
     if (data->final && data->state == TUI_ENDED && (data->found.live || !was_changed(data)))
         return; /* nothing new */
-    if ((rc = store_open(data->found.path, &reader, &err))) {
+    if (store_open(data->found.path, &reader, &err)) {
         if (data->found.live && !still_there(data))
             return; /* it is being finished at this moment: the next look finds it */
         mark_unreadable(data, err.what);

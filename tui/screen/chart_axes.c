@@ -120,7 +120,8 @@ static void draw_y(const struct tui_plot *plot, struct tui_rect labels, size_t m
 static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
 {
     double tick[TICKS_MOST];
-    size_t count = tui_ticks(&plot->x, (size_t)(labels.columns / 10 + 1), tick);
+    int most = labels.columns / 10 + 1;
+    size_t count = tui_ticks(&plot->x, (size_t)most, tick);
     char text[32], last[32] = "";
     int free_from = 0, name = plot->x.name ? tui_width(plot->cells, plot->x.name) + 1 : 0;
     name = name < labels.columns / 2 ? name : 0; /* at the right end, where the axis leads */

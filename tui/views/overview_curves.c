@@ -31,9 +31,12 @@ const struct an_step_point *tui_overview_points(const struct tui_model *model, s
 static struct tui_samples step_durations(const struct an_step_point *step, size_t all, bool grows)
 {
     size_t count = 0;
-    double *ns = malloc((2 * all + 1) * sizeof *ns), *index = ns + all;
+    double *ns = malloc((2 * all + 1) * sizeof *ns);
+    if (!ns)
+        return (struct tui_samples){0};
+    double *index = ns + all;
     bool ascends = true;
-    for (; ns && count < all && step[count].rank == step[0].rank; count++) {
+    for (; count < all && step[count].rank == step[0].rank; count++) {
         ns[count] = (step[count].steps > 1 ? step[count].worst_ms : step[count].ms) * 1e6;
         index[count] = (double)(step[count].index - step[0].index);
         ascends = ascends && (!count || index[count] > index[count - 1]);

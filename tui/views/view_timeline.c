@@ -183,7 +183,8 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
 {
     struct tui_axis axis = {.low = window->from_ns, .high = window->to_ns};
     double tick[16];
-    size_t count = tui_ticks(&axis, (size_t)(window->columns / 12 + 1), tick);
+    int most = window->columns / 12 + 1;
+    size_t count = tui_ticks(&axis, (size_t)most, tick);
     for (size_t i = 0; i < count; i++) {
         char text[40];
         int x = (int)((tick[i] - window->from_ns) / (window->to_ns - window->from_ns) *
