@@ -49,15 +49,14 @@ def on_device():
     """Does an accelerator compute? Asked only once JAX has started a back end."""
     if not steps.accelerator:
         bridge = sys.modules.get("jax._src.xla_bridge")
-        steps.accelerator = any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ())
+        if any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ()):
+            steps.accelerates()
     return steps.accelerator
 
 
 def push_work(handle):
-    if on_device():
-        lib.push(handle)
-    else:
-        lib.push_work(handle, 0)
+    on_device()  # the library knows then
+    lib.push_work(handle, 0)
 
 
 def shape_of(leaf):

@@ -85,6 +85,11 @@ class Steps:
         self.said = [1, 0, 0]  # what the counters have last
         self.handle = None  # of the name of a step
 
+    def accelerates(self):
+        """An accelerator is in use: from now on ranges of work are the host's part of it."""
+        self.accelerator = True
+        lib.on_device(1)
+
     def begin(self):
         """Work has begun: the first step, if none is open yet."""
         if not self.open and self.anchor is None and not self.index:
@@ -179,9 +184,8 @@ class Steps:
                     look(index)
         index += 1
         if not self.accelerator and (index <= LOOKS or not index % LOOKS):
-            self.accelerator = accelerator.used()
-            if self.accelerator:
-                lib.on_device(1)
+            if accelerator.used():
+                self.accelerates()
             while self.accelerator and self.accelerated:
                 self.accelerated.pop()()
         if self.handle is None:

@@ -152,9 +152,34 @@ Net forward 4
 SGD.step optimizer 4
 backward backward 10
 WANT
-one again "SELECT s.text || ' ' || d.pass || ' ' || count(*) FROM slice x JOIN string s ON s.id = x.name JOIN detail d ON d.id = x.detail
-    WHERE d.schema = 'tacho.work' AND s.text != 'hook.measure' GROUP BY s.text, d.pass ORDER BY s.text" > got
+passes="SELECT s.text || ' ' || d.pass || ' ' || count(*) FROM slice x JOIN string s ON s.id = x.name JOIN detail d ON d.id = x.detail
+    WHERE d.schema = 'tacho.work' AND s.text != 'hook.measure' GROUP BY s.text, d.pass ORDER BY s.text"
+one again "$passes" > got
 diff want got > difference || wrong "passes: $(cat difference)"
+
+# an accelerator that only JAX uses: what the host does in PyTorch beside it is no work of the CPU either
+cat > beside_jax.py << 'PYTHON'
+import sys, types, torch
+from tacho_hook import jitted
+net, opt = torch.nn.Module(), torch.optim.SGD()
+def train():
+    net(1)
+    torch.autograd.backward(None)
+    opt.step()
+train()
+bridge = sys.modules["jax._src.xla_bridge"] = types.ModuleType("xla_bridge")
+bridge._backends = {"cuda": None}
+assert jitted.on_device()
+for _ in range(3): train()
+PYTHON
+record beside_jax python3 beside_jax.py
+cat > want << 'WANT'
+Module forward 1
+SGD.step optimizer 1
+backward backward 1
+WANT
+one beside_jax "$passes" > got
+diff want got > difference || wrong "beside JAX: $(cat difference)"
 
 # memory that something else than Python takes: an array that is larger than that of another batch is no reason
 cat > larger.py << 'PYTHON'
