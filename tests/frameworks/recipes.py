@@ -66,7 +66,7 @@ class Average:
     def follow(self, net):
         own = self.net.state_dict()
         for name, value in net.state_dict().items():
-            own[name].copy_(own[name] * self.decay + value * (1 - self.decay) if value.is_floating_point() else value)  # of the average
+            own[name].copy_(own[name] * self.decay + value * (1 - self.decay) if value.is_floating_point() else value)
 
 
 def averages(_):
@@ -127,7 +127,7 @@ def encode(text):
     """Bytes of pairs, one by one."""
     found, known = [], {}
     for first, second in zip(text, text[1:]):
-        found.append(known.setdefault(first + second, len(known)) % 256)  # of the tokenizer
+        found.append(known.setdefault(first + second, len(known)) % 256)
     return found
 
 
@@ -314,7 +314,7 @@ class Pole:
 
     def step(self, action):
         x, dx, angle, turn = self.state
-        for _ in range(150):  # of the environment
+        for _ in range(150):
             force = 10.0 if action else -10.0
             pull = (force + 0.05 * turn * turn * math.sin(angle)) / 1.1
             faster = (9.8 * math.sin(angle) - math.cos(angle) * pull) / (0.5 * (4 / 3 - 0.1 * math.cos(angle) ** 2 / 1.1))
@@ -374,7 +374,7 @@ def padded(rows):
     table = torch.zeros(len(rows), int(lengths.max()), 8)
     for i, (values, _) in enumerate(rows):
         for k, value in enumerate(values):
-            table[i, k] = value  # of the padding
+            table[i, k] = value
     return table, lengths, torch.tensor([label for _, label in rows])
 
 
@@ -409,7 +409,7 @@ class Unlabelled(Dataset):
         return 16 * 80
 
     def distort(self, row):
-        return row + spin(0.8) * 0  # of the distortion
+        return row + spin(0.8) * 0
 
     def __getitem__(self, index):
         row = torch.full((64,), float(index % 7))
@@ -455,7 +455,7 @@ class Log:
         for name, parameter in net.named_parameters():
             values = parameter.grad.flatten().tolist()[:2000]
             numbers[name] = {"mean": sum(values) / len(values), "largest": max(values), "histogram": sorted(values)[:: len(values) // 8 + 1]}
-        self.file.write(json.dumps({"step": step, "gradients": numbers}) + "\n")  # of the log
+        self.file.write(json.dumps({"step": step, "gradients": numbers}) + "\n")
         self.file.flush()
 
 

@@ -32,8 +32,8 @@ def near(said, share, allowed=6):
     assert abs(said - share) <= allowed, "%.1f %%, the program says %.1f %%" % (said, share)
 
 
-def names_host(run, share, function, line):
-    """Python of the program is the cause: by its function or line, with its share of the step."""
+def names_host(run, share, function):
+    """Python of the program is the cause, by the name of its function, and of the step no more than its share."""
     advice = first_of(run)
     assert advice["id"] == "PYTHON_HOST", run.report["findings"]
     assert function in advice["claim"] and "recipes.py:" in advice["claim"], advice["claim"]
@@ -52,12 +52,12 @@ def waits_for_input(run, share, text=None):
 
 def test_recipe_weights_are_averaged_one_by_one():
     run, share = recorded("averages")
-    names_host(run, share, "follow", line_of("# of the average"))
+    names_host(run, share, "follow")
 
 
 def test_recipe_tokens_are_made_in_the_loop():
     run, share = recorded("accumulates")
-    names_host(run, share, "encode", line_of("# of the tokenizer"))
+    names_host(run, share, "encode")
     assert run.report["steps"]["micro_steps"] == 4 and run.report["steps"]["samples_per_step"] == 32, run.report["steps"]
 
 
@@ -83,7 +83,7 @@ def test_recipe_samples_are_drawn_now_and_then():
 
 def test_recipe_an_environment_of_python():
     run, share = recorded("reinforces")
-    names_host(run, share, "step", line_of("# of the environment"))
+    names_host(run, share, "step")
 
 
 def test_recipe_padding_element_by_element():
@@ -98,7 +98,7 @@ def test_recipe_one_of_two_loaders_is_slow():
 
 def test_recipe_every_number_is_logged():
     run, share = recorded("logs")
-    names_host(run, share, "write", line_of("# of the log"))
+    names_host(run, share, "write")
 
 
 def test_recipe_checkpoints_of_safetensors():
