@@ -93,7 +93,7 @@ def test_recipe_padding_element_by_element():
 
 def test_recipe_one_of_two_loaders_is_slow():
     run, share = recorded("matches")
-    waits_for_input(run, share, "distort")
+    waits_for_input(run, share, "spin (recipes.py:")
 
 
 def test_recipe_every_number_is_logged():
