@@ -52,17 +52,21 @@ static char *utf8_repair(const char *text, size_t bytes, size_t *out_bytes)
     return out;
 }
 
-/* Binds a text; one that is not UTF-8 is repaired. */
-static void bind_text(sqlite3_stmt *st, int column, const char *text)
+static int no_memory(store *writer)
+{
+    writer->failed = TACHO_ENOMEM;
+    return tacho_fail(&writer->error, TACHO_ENOMEM, NULL, "%s: " WRITING ": out of memory",
+                      writer->path);
+}
+
+/* Binds a text; one that is not UTF-8 is repaired. A status of SQLite. */
+static int bind_text(sqlite3_stmt *st, int column, const char *text)
 {
     size_t bytes = text ? strlen(text) : 0;
-    if (!text || utf8_valid((const unsigned char *)text, bytes) == bytes) {
-        sqlite3_bind_text64(st, column, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
-        return;
-    }
+    if (!text || utf8_valid((const unsigned char *)text, bytes) == bytes)
+        return sqlite3_bind_text64(st, column, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
     char *fixed = utf8_repair(text, bytes, &bytes);
-    if (fixed)
-        sqlite3_bind_text64(st, column, fixed, bytes, free, SQLITE_UTF8);
+    return fixed ? sqlite3_bind_text64(st, column, fixed, bytes, free, SQLITE_UTF8) : SQLITE_NOMEM;
 }
 
 /* Binds the arguments, one for each letter of `types` (see store_write), and runs the statement. */
@@ -72,6 +76,7 @@ static int write_list(store *writer, enum store_statement which, const char *typ
     sqlite3_stmt *st = store_statement(writer, which);
     if (!st)
         return writer->failed;
+    int status = SQLITE_OK;
     for (int column = 1; *types; types++, column++) {
         int64_t number;
         const char *text;
@@ -88,16 +93,19 @@ static int write_list(store *writer, enum store_statement which, const char *typ
             break;
         case 'x':
             text = va_arg(arguments, const char *);
-            sqlite3_bind_blob64(st, column, text, va_arg(arguments, size_t), SQLITE_TRANSIENT);
+            status =
+                sqlite3_bind_blob64(st, column, text, va_arg(arguments, size_t), SQLITE_TRANSIENT);
             break;
         case 'b':
             text = va_arg(arguments, const char *);
-            sqlite3_bind_text64(st, column, text, va_arg(arguments, size_t), SQLITE_TRANSIENT,
-                                SQLITE_UTF8);
+            status = sqlite3_bind_text64(st, column, text, va_arg(arguments, size_t),
+                                         SQLITE_TRANSIENT, SQLITE_UTF8);
             break;
         default:
-            bind_text(st, column, va_arg(arguments, const char *));
+            status = bind_text(st, column, va_arg(arguments, const char *));
         }
+        if (status == SQLITE_NOMEM) /* NULL would be written in its place */
+            return no_memory(writer);
     }
     return store_run_statement(writer, st, WRITING);
 }
@@ -123,13 +131,6 @@ static int intern_write(store *writer, struct store_intern *intern, enum store_s
     if (code)
         store_intern_truncate(intern, intern->count - 1);
     return code;
-}
-
-static int no_memory(store *writer)
-{
-    writer->failed = TACHO_ENOMEM;
-    return tacho_fail(&writer->error, TACHO_ENOMEM, NULL, "%s: " WRITING ": out of memory",
-                      writer->path);
 }
 
 /* ---- run --------------------------------------------------------------------------------------------------------------- */

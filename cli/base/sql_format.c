@@ -128,7 +128,8 @@ static int table_row(struct cli_sql_writer *writer, const struct store_cell *cel
 
 static int table_end(struct cli_sql_writer *writer)
 {
-    if (writer->rows <= TABLE_WAIT)
+    bool begun = writer->waiting && writer->width && writer->numeric; /* else: no memory */
+    if (begun && writer->rows <= TABLE_WAIT)
         table_flush(writer);
     free(writer->waiting);
     free(writer->width);

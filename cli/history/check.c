@@ -167,8 +167,11 @@ static int decide(struct history *history, const struct cli_history_options *opt
                                     .before_ns = candidates->begun_ns,
                                     .kind = "step",
                                     .name = candidates->statistic};
-    if (history_trend_read(history, &filter, &trend, &err))
-        return cli_error(err.code ? err.code : TACHO_ENOMEM, err.hint, "%s", err.what);
+    if (history_trend_read(history, &filter, &trend, &err)) {
+        history_trend_clear(&trend);
+        return err.code ? cli_error(err.code, err.hint, "%s", err.what)
+                        : cli_error(TACHO_ENOMEM, NULL, "history: out of memory");
+    }
     double *good = calloc(trend.count + 1, sizeof *good);
     int code = 0;
     if (!good)
@@ -177,7 +180,7 @@ static int decide(struct history *history, const struct cli_history_options *opt
         code = cli_error(TACHO_ENOTFOUND, "record the baseline first: tacho run -- COMMAND",
                          "the history has no earlier run of this command on such a host");
     size_t runs = 0;
-    for (size_t i = trend.stable_from; !code && i < trend.count; i++)
+    for (size_t i = trend.stable_from; good && i < trend.count; i++)
         good[runs++] = trend.point[i].value;
     if (!code) {
         struct an_gate gate = an_gate_decide(&(struct an_gate_input){

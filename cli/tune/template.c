@@ -119,8 +119,11 @@ static int add_parameter(struct cli_template *out, const char *parameter,
         code = usage(parameter, "its values are to be given once, where it comes first");
     else if (colon)
         code = add_values(out, (size_t)at, parameter, colon + 1);
-    if (!code && colon)
+    if (!code && colon) {
         start[at] = strdup(equals ? equals + 1 : out->space.dimension[at].level[0]);
+        if (!start[at])
+            code = cli_error(TACHO_ENOMEM, NULL, "tune: out of memory");
+    }
     free(copy);
     return code;
 }

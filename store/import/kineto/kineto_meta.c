@@ -18,10 +18,9 @@ int kineto_run_put(struct kineto *kineto, const char *key, const char *value)
         kineto->run = run_key;
         kineto->run_cap = cap;
     }
-    kineto->run[kineto->runs] = (struct kineto_run_key){strdup(key), strdup(value)};
-    return kineto->run[kineto->runs].key && kineto->run[kineto->runs++].value
-               ? 0
-               : kineto_no_memory(kineto);
+    struct kineto_run_key *added = &kineto->run[kineto->runs++];
+    *added = (struct kineto_run_key){strdup(key), strdup(value)};
+    return added->key && added->value ? 0 : kineto_no_memory(kineto);
 }
 
 static bool is(struct kj_span key, const char *text)

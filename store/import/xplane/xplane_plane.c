@@ -183,7 +183,9 @@ int xplane_metadata_stats(const struct xplane *plane, struct xplane_event_metada
     struct pb_span last[XLA_STAT_COUNT] = {{NULL, 0}};
     struct pb pb = pb_of(metadata->message);
     struct pb_field field;
-    if (metadata->stat || !metadata->has_stats) {
+    if (!metadata->has_stats)
+        return 0;
+    if (metadata->stat) {
         for (size_t i = 0; i < metadata->stat_count; i++)
             keep_stat(plane, metadata->stat[i], stats);
         return 0;
@@ -191,11 +193,14 @@ int xplane_metadata_stats(const struct xplane *plane, struct xplane_event_metada
     while (pb_next(&pb, &field))
         if (field.number == METADATA_STATS && field.wire == PB_BYTES)
             last[keep_stat(plane, field.span, stats)] = field.span;
-    metadata->stat = malloc(XLA_STAT_COUNT * sizeof *metadata->stat);
-    for (size_t i = XLA_STAT_OTHER + 1; metadata->stat && i < XLA_STAT_COUNT; i++)
+    size_t count = 0;
+    for (size_t i = XLA_STAT_OTHER + 1; i < XLA_STAT_COUNT; i++)
         if (last[i].data)
-            metadata->stat[metadata->stat_count++] = last[i];
-    if (metadata->stat) /* smaller: it cannot fail */
-        metadata->stat = realloc(metadata->stat, (metadata->stat_count + 1) * sizeof *last);
-    return metadata->stat ? 0 : TACHO_ENOMEM;
+            last[count++] = last[i];
+    metadata->stat = malloc((count + 1) * sizeof *last);
+    if (!metadata->stat)
+        return TACHO_ENOMEM;
+    memcpy(metadata->stat, last, count * sizeof *last);
+    metadata->stat_count = count;
+    return 0;
 }
