@@ -229,7 +229,7 @@ int history_guess(struct history *history, int64_t id, struct history_guess *gue
     if (!rc && (!recipe || isnan(recipe->by_nearest)))
         rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho history list' shows what has run where",
                         "no other recipe with FLOPs has run on such a host");
-    if (!rc) {
+    else if (!rc) {
         double process_p90;
         *guess = (struct history_guess){.from = known->recipe[recipe->nearest].id,
                                         .recipes = known->count};

@@ -118,9 +118,10 @@ static int end_mllog(struct history_source *source, struct mllog *log)
         return 0;
     history_made_add(made, "step", "mean", "ms", log->step_s * 1e3);
     history_made_add(made, "rate", "samples", "1/s", log->throughput);
+    int64_t begun_ms = made->entry.begun_ns / 1000000;
     if (log->stopped_ms)
         history_made_add(made, "metric", "run duration", "s",
-                         (double)(log->stopped_ms - made->entry.begun_ns / 1000000) / 1e3);
+                         (double)(log->stopped_ms - begun_ms) / 1e3);
     return history_source_end(source, made);
 }
 
@@ -214,7 +215,7 @@ static int take_file(struct history_source *source, char *text, size_t size)
 int history_import(struct history *history, const char *path, const char *recipe, size_t *count,
                    struct tacho_error *err)
 {
-    struct tacho_error ignored;
+    struct tacho_error ignored = {0};
     struct history_source source = {
         .history = history,
         .path = path,

@@ -206,7 +206,7 @@ int history_get(struct history *history, int64_t id, struct history_entry **out,
         rc = status == SQLITE_ROW ? TACHO_ENOMEM : history_fail(history, status, failed, err);
     }
     sqlite3_finalize(statement);
-    if (!rc)
+    if (made)
         rc = read_values(history, made, err);
     if (rc) {
         history_entry_free(made ? &made->entry : NULL);

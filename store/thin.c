@@ -40,14 +40,15 @@ static const struct {
           "?2) WHERE n % 2 = 0)"}},
 };
 
-/* Runs a statement with up to three numbers; *first and *second get the columns of its row. */
+/* Runs a statement with up to three numbers (NULL: it has none); *first and *second get the columns
+ * of its row. */
 static int run(store *writer, const char *sql, const int64_t number[3], int64_t *first,
                int64_t *second)
 {
     sqlite3_stmt *st = NULL;
     errno = 0; /* see store_db_code */
     int status = sqlite3_prepare_v2(writer->db, sql, -1, &st, NULL);
-    for (int i = 0; status == SQLITE_OK && i < sqlite3_bind_parameter_count(st); i++)
+    for (int i = 0; number && status == SQLITE_OK && i < sqlite3_bind_parameter_count(st); i++)
         status = sqlite3_bind_int64(st, i + 1, number[i]);
     if (status == SQLITE_OK)
         status = sqlite3_step(st);

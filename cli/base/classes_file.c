@@ -25,11 +25,11 @@ static int fail(const char *path, int code, const char *hint, const char *what)
 static int read_all(FILE *in, const char *path, char **text)
 {
     char *buf = malloc(TABLE_MOST + 1);
-    size_t bytes = buf ? fread(buf, 1, TABLE_MOST + 1, in) : 0;
-    int code = 0;
     if (!buf)
-        code = fail(path, TACHO_ENOMEM, NULL, "out of memory");
-    else if (ferror(in))
+        return fail(path, TACHO_ENOMEM, NULL, "out of memory");
+    size_t bytes = fread(buf, 1, TABLE_MOST + 1, in);
+    int code = 0;
+    if (ferror(in))
         code = fail(path, TACHO_EIO, NULL, strerror(errno));
     else if (bytes > TABLE_MOST || memchr(buf, 0, bytes))
         code = fail(path, TACHO_EFORMAT,

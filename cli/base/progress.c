@@ -117,9 +117,10 @@ static void on_end(int number)
 
 int cli_remove_at_exit(const char *path)
 {
-    if (remove_count >= REMOVE_MAX || strlen(path) >= PATH_MAX)
+    size_t length = strlen(path);
+    if (remove_count >= REMOVE_MAX || length >= PATH_MAX)
         return -1;
-    strcpy(to_remove[remove_count], path);
+    memcpy(to_remove[remove_count], path, length + 1);
     if (++remove_count > 1)
         return 0;
     atexit(remove_all);

@@ -330,7 +330,7 @@ static bool same_curve(const struct col_ceiling *left, const struct col_ceiling 
  * many points it has. */
 static size_t print_curve(const struct col_ceiling *point, size_t most)
 {
-    double low = point->value, high = point->value;
+    double low = point->value, high = low;
     size_t count = 1;
     for (; count < most && same_curve(point, &point[count]); count++) {
         low = fmin(low, point[count].value);

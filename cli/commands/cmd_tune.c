@@ -348,12 +348,12 @@ static json_t *tuned_json(struct cli_tune *tune, const struct cli_tuned *tuned)
     }
     for (size_t k = 0; k < tuned->count; k++) {
         const struct cli_finalist *finalist = &tuned->finalist[k];
+        size_t runs = finalist->turns.count + finalist->pairs.count;
         json_t *row = json_object();
         json_object_set_new(row, "settings", settings_json(space, finalist->configuration));
         json_object_set_new(row, "median", number_json(median_of(finalist)));
         json_object_set_new(row, "gain_pct", number_json(cli_tune_gain(tuned, k)));
-        json_object_set_new(
-            row, "runs", json_integer((json_int_t)(finalist->turns.count + finalist->pairs.count)));
+        json_object_set_new(row, "runs", json_integer((json_int_t)runs));
         json_object_set_new(row, "failed", json_boolean(finalist->failed));
         json_array_append_new(rows, row);
     }

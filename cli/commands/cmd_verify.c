@@ -286,7 +286,7 @@ static size_t middle_of(const double *values, size_t count)
     for (size_t i = 0; i < count; i++) {
         size_t below = 0;
         for (size_t k = 0; k < count; k++)
-            below += values[k] < values[i] || (values[k] == values[i] && k < i);
+            below += values[k] < values[i] || (k < i && values[k] == values[i]);
         if (below == (count - 1) / 2)
             return i;
     }

@@ -111,9 +111,11 @@ static int watch_all(struct cli_watch_session *sessions, size_t count, struct va
 static int watch(char **runs, size_t count, struct values *values, const struct mon_config *config)
 {
     struct cli_watch_session *sessions = calloc(count, sizeof *sessions);
+    if (!sessions)
+        return cli_error(TACHO_ENOMEM, NULL, "watch: out of memory");
     struct cli_sinks sinks = {.json = values->json, .replay = values->replay};
     size_t opened = 0;
-    int code = sessions ? cli_sinks_open(&sinks, config) : cli_error(TACHO_ENOMEM, NULL, "watch");
+    int code = cli_sinks_open(&sinks, config);
     for (; opened < count && !code; opened++)
         code = cli_watch_open(&sessions[opened], runs ? runs[opened] : NULL, values->replay, config,
                               &sinks);

@@ -294,11 +294,10 @@ int cli_history_compare(struct history *history, const struct cli_history_option
     if (!code)
         code = cli_history_entry_named(history, words[1], &entry[1]);
     const struct history_entry *const run[2] = {entry[0], entry[1]};
-    size_t room = code ? 0 : entry[0]->value_count + entry[1]->value_count;
-    struct pair *pair = calloc(room + 1, sizeof *pair);
-    if (!code && !pair)
+    struct pair *pair = NULL;
+    if (!code && !(pair = calloc(run[0]->value_count + run[1]->value_count + 1, sizeof *pair)))
         code = cli_error(TACHO_ENOMEM, NULL, "history: out of memory");
-    if (!code) {
+    if (pair) {
         size_t pairs = pair_values(run, pair);
         json_t *differences = environment_differences(run);
         if (options->json)

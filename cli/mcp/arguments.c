@@ -138,9 +138,10 @@ int mcp_arguments_check(const struct mcp_tool *tool, const json_t *arguments)
     json_object_foreach((json_t *)arguments, name, value)
     {
         const struct mcp_argument *argument = find(tool, name);
-        int code = argument ? 0 : refuse_name(tool, name);
-        if (!code && !json_is_null(value)) /* null: as if it were not given */
-            code = check_value(tool->name, argument, value);
+        if (!argument)
+            return refuse_name(tool, name);
+        /* null: as if it were not given */
+        int code = json_is_null(value) ? 0 : check_value(tool->name, argument, value);
         if (code)
             return code;
     }

@@ -355,7 +355,8 @@ static int by_key(const void *left, const void *right)
     const json_t *a = json_object_get(*(json_t *const *)left, sort_key),
                  *b = json_object_get(*(json_t *const *)right, sort_key);
     if (json_is_string(a) && json_is_string(b))
-        return sort_sign * strcmp(json_string_value(a), json_string_value(b));
+        return sort_sign > 0 ? strcmp(json_string_value(a), json_string_value(b))
+                             : strcmp(json_string_value(b), json_string_value(a));
     if (json_is_number(a) != json_is_number(b)) /* what is not known comes last */
         return json_is_number(a) ? -1 : 1;
     double x = json_number_value(a), y = json_number_value(b);
@@ -458,10 +459,10 @@ static int get(struct mcp_session *session, const json_t *arguments, json_t **an
     *answer =
         json_pack("{s:o, s:o}", "section", mcp_json_text(section), list ? "rows" : "value", part);
     if (list) {
-        size_t first = (size_t)mcp_integer(arguments, "offset", 0), shown = json_array_size(part);
+        size_t next = (size_t)mcp_integer(arguments, "offset", 0) + json_array_size(part);
         json_object_set_new(*answer, "total", json_integer((json_int_t)total));
-        if (first + shown < total)
-            json_object_set_new(*answer, "next_offset", json_integer((json_int_t)(first + shown)));
+        if (next < total)
+            json_object_set_new(*answer, "next_offset", json_integer((json_int_t)next));
     }
     json_t *reasons = reasons_at(run->report, pointer, part);
     if (json_object_size(reasons))

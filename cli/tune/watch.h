@@ -16,7 +16,7 @@
 
 struct cli_watch {
     const char *file; /* where the recording will be */
-    int unit;         /* a step is divided by: 's' its samples, 't' its tokens, 0 nothing */
+    char unit;        /* a step is divided by: 's' its samples, 't' its tokens, 0 nothing */
     double leader;    /* ms, of the best trial; NAN: it is not to be ended for being slower */
     double precision; /* share of its mean to which that is to be known; 0: it runs to its end */
     double error;     /* how likely a trial may be ended that is not worse */

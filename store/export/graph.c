@@ -47,7 +47,7 @@ static const char *border_of(int64_t chain)
 static void put_text(FILE *out, const char *text, bool xml, size_t most)
 {
     text = text ? text : "";
-    for (size_t i = 0; text[i] && i < most; i++) {
+    for (size_t i = 0; i < most && text[i]; i++) {
         unsigned char byte = (unsigned char)text[i];
         if (xml && (byte == '<' || byte == '>' || byte == '&' || byte == '"'))
             fprintf(out, "&#%d;", byte);

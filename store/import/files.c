@@ -132,7 +132,7 @@ static int folder_file(struct imp_files *files, const char *name, const struct s
     files->refused += format == STORE_FORMAT_CONVERT;
     if (why.code == TACHO_ENOTSUP && !files->why.code)
         files->why = why;
-    if (imp_importer_of(format))
+    if (!unread && imp_importer_of(format))
         return files_add(files, name, format, st->st_size, true, err);
     if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
         return 0;

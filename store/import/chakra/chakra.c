@@ -63,7 +63,7 @@ static const char *collective_of(const struct chakra_node *node)
 
 /* Writes a node on the device. */
 static int put_device(struct imp_rows *rows, const struct chakra_node *node, enum chakra_lane lane,
-                      const char *payload, struct imp_slice *slice)
+                      const char *payload, struct imp_slice slice)
 {
     static const char *const lanes[] = {"host", "compute", "communication", "memory"};
     struct store_detail detail = STORE_DETAIL_NONE;
@@ -73,8 +73,8 @@ static int put_device(struct imp_rows *rows, const struct chakra_node *node, enu
     snprintf(name, sizeof name, "%s", lanes[lane]);
     if (node->stream >= 0)
         snprintf(name, sizeof name, "stream %" PRId64, node->stream);
-    slice->category = lane == CHAKRA_MEMORY ? "memcpy" : "kernel";
-    slice->detail = &detail;
+    slice.category = lane == CHAKRA_MEMORY ? "memcpy" : "kernel";
+    slice.detail = &detail;
     detail.schema = lane == CHAKRA_MEMORY ? "gpu.memcpy" : "gpu.kernel";
     detail.flops = node->flops;
     if (lane == CHAKRA_COMMUNICATION) {
@@ -82,18 +82,18 @@ static int put_device(struct imp_rows *rows, const struct chakra_node *node, enu
         detail.collective = collective_of(node);
         detail.bytes = node->bytes;
     }
-    int rc = imp_rows_stream(rows, 0, "gpu:0", stream, name, &slice->track);
-    return rc ? rc : imp_rows_slice(rows, slice);
+    int rc = imp_rows_stream(rows, 0, "gpu:0", stream, name, &slice.track);
+    return rc ? rc : imp_rows_slice(rows, &slice);
 }
 
-static int put_host(struct imp_rows *rows, const char *payload, struct imp_slice *slice)
+static int put_host(struct imp_rows *rows, const char *payload, struct imp_slice slice)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
     detail.schema = "graph.op";
     detail.payload = payload;
-    slice->detail = payload ? &detail : NULL;
-    int rc = imp_rows_thread(rows, 0, "host", &slice->track);
-    return rc ? rc : imp_rows_slice(rows, slice);
+    slice.detail = payload ? &detail : NULL;
+    int rc = imp_rows_thread(rows, 0, "host", &slice.track);
+    return rc ? rc : imp_rows_slice(rows, &slice);
 }
 
 static int put_node(struct imp_rows *rows, const struct chakra *chakra, size_t index)
@@ -107,8 +107,8 @@ static int put_node(struct imp_rows *rows, const struct chakra *chakra, size_t i
     if (rc)
         return rc;
     char *payload = chakra_payload(chakra, index);
-    rc = lane == CHAKRA_HOST ? put_host(rows, payload, &slice)
-                             : put_device(rows, node, lane, payload, &slice);
+    rc = lane == CHAKRA_HOST ? put_host(rows, payload, slice)
+                             : put_device(rows, node, lane, payload, slice);
     free(payload);
     return rc;
 }

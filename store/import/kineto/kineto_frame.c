@@ -96,7 +96,7 @@ static void scan_block(struct scan *scan, const char *block, uint64_t *open, uin
     strings ^= strings << 16;
     strings ^= strings << 32;
     strings ^= scan->inside;
-    scan->inside = (uint64_t)((int64_t)strings >> 63);
+    scan->inside = 0 - (strings >> 63); /* all bits as the last one */
     *open = masks.open & ~strings;
     *close = masks.close & ~strings;
 }

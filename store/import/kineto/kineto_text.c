@@ -509,9 +509,11 @@ static bool copy_value(struct copy *copy)
 
 bool kineto_json_copy(struct kineto_text *out, struct kj_span span)
 {
+    if (!span.text)
+        return false;
     size_t mark = out->bytes;
     struct copy copy = {.out = out, .next = span.text, .end = span.text + span.bytes};
-    if (span.text && copy_value(&copy)) {
+    if (copy_value(&copy)) {
         skip_space(&copy);
         if (copy.next == copy.end)
             return true;

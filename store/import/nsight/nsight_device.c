@@ -77,6 +77,13 @@ static size_t member(char *to, size_t size, size_t used, const char *key, int64_
                                    key, value);
 }
 
+/* Ends what `member` wrote. The text has one byte more than `member` was told, and room for all the
+ * members. */
+static void end_members(char *to, size_t used)
+{
+    memcpy(to + used, "}", sizeof "}");
+}
+
 static const char *triple(char text[72], sqlite3_stmt *st, int column)
 {
     int64_t size[3];
@@ -139,7 +146,7 @@ static int kernel(struct nsight *nsight, sqlite3_stmt *st)
         used = member(payload, sizeof payload - 1, used, "graph", nsight_int(st, KERNEL_GRAPH));
     if (nsight_int(st, KERNEL_NODE) > 0)
         used = member(payload, sizeof payload - 1, used, "graph_node", nsight_int(st, KERNEL_NODE));
-    strcpy(payload + used, "}");
+    end_members(payload, used);
     detail.schema = "gpu.kernel";
     detail.payload = used > 1 ? payload : NULL;
     return end(nsight, &slice, "kernel", &detail);
@@ -235,7 +242,7 @@ static int copy(struct nsight *nsight, sqlite3_stmt *st)
         used = member(payload, sizeof payload - 1, used, "graph", nsight_int(st, COPY_GRAPH));
     if (nsight_int(st, COPY_NODE) > 0)
         used = member(payload, sizeof payload - 1, used, "graph_node", nsight_int(st, COPY_NODE));
-    strcpy(payload + used, "}");
+    end_members(payload, used);
     detail.payload = used > 1 ? payload : NULL;
     /* the names that Kineto gives them */
     snprintf(name, sizeof name, "Memcpy %s (%s -> %s)", way->name, src->text, dst->text);
@@ -310,7 +317,7 @@ static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
         used = member(payload, sizeof payload - 1, used, "record_correlation",
                       record ? *record : STORE_ABSENT);
     }
-    strcpy(payload + used, "}");
+    end_members(payload, used);
     detail.schema = "gpu.sync";
     detail.payload = payload;
     code = nsight_intern(nsight, kind, &slice.name);

@@ -3,6 +3,7 @@
  * Reads rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the
  * operating system, overhead.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "store/import/nsight/nsight_private.h"
@@ -51,12 +52,8 @@ static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *d
         return 0;
     }
     const char *text = nsight_string(nsight, id);
-    size_t bytes = text ? strlen(text) : 0;
-    if (bytes >= sizeof name)
-        bytes = sizeof name - 1;
-    memcpy(name, text ? text : "", bytes);
-    name[bytes] = 0;
-    size_t digits = bytes;
+    snprintf(name, sizeof name, "%s", text ? text : "");
+    size_t bytes = strlen(name), digits = bytes;
     while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
     if (bytes - digits >= 4 && bytes - digits <= 5 && digits > 2 &&

@@ -213,7 +213,7 @@ static char *shapes(const char *text)
         free(out);
         return NULL;
     }
-    strcpy(out + used, "}");
+    memcpy(out + used, "}", sizeof "}");
     return out;
 }
 

@@ -119,12 +119,18 @@ struct value {
 static struct value value_of(const unsigned char *data, size_t room, int64_t type)
 {
     struct value value = {0};
-    size_t bytes = type >= ENUM_FIRST ? 4 : 0;
-    if (type > 0 && type < (int64_t)(sizeof types / sizeof *types))
+    size_t bytes = 0;
+    char kind = 0;
+    if (type >= ENUM_FIRST) {
+        bytes = 4;
+        kind = 's';
+    } else if (type > 0 && type < (int64_t)(sizeof types / sizeof *types)) {
         bytes = types[type].bytes;
+        kind = types[type].kind;
+    }
     if (!bytes || bytes > room)
         return value;
-    value.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
+    value.kind = kind;
     value.bits = little(data, bytes);
     if (value.kind == 's' && bytes < 8 && value.bits >> (8 * bytes - 1))
         value.bits |= UINT64_MAX << (8 * bytes);

@@ -49,7 +49,7 @@ static const char *collective_of(const char *name)
 static int64_t hash_of(const char *text)
 {
     uint32_t hash = 2166136261u;
-    for (size_t i = 0; text[i] && i < NAME_MOST; i++)
+    for (size_t i = 0; i < NAME_MOST && text[i]; i++)
         hash = (hash ^ (unsigned char)text[i]) * 16777619u;
     return hash;
 }
@@ -240,7 +240,7 @@ static void payload_of(const struct pickle_box *dict, const char *state, int64_t
     char group[64];
     const char *name = group_of(dict);
     size_t used = 0;
-    for (; name[used] && used < 60; used++)
+    for (; used < 60 && name[used]; used++)
         group[used] = (char)(name[used] < 32 || strchr("\"\\", name[used]) ? '?' : name[used]);
     group[used] = 0;
     int length = snprintf(payload, size, "{\"state\":\"%.12s\",\"group\":\"%s\",\"p2p\":%s", state,
@@ -250,7 +250,7 @@ static void payload_of(const struct pickle_box *dict, const char *state, int64_t
     if (stack != STORE_ABSENT && length > 0 && (size_t)length < size)
         length += snprintf(payload + length, size - (size_t)length, ",\"stack\":%" PRId64, stack);
     if (length > 0 && (size_t)length + 2 < size)
-        strcpy(payload + length, "}");
+        memcpy(payload + length, "}", sizeof "}");
 }
 
 /* How far a collective came. Gloo has no events that tell it: its entries stay scheduled, and are
