@@ -84,9 +84,15 @@ def line_of(pattern, file, first):
     return next((i + 1 for i in range(max(first, 1) - 1, len(lines)) if found(lines[i])), 0)
 
 
-def place(name, owner, pattern, file, first):
+def adds(name, path):
+    """Patterns of the line that adds to a variable: to its part that the path names, else to any."""
+    part = re.escape(path).replace('"', "[\"']")
+    return [ADDS % (name + r"\s*" + part), ADDS % name]
+
+
+def place(name, owner, patterns, file, first):
     """ "kept of main (train.py:92)" """
-    line = line_of(pattern, file, first) or first
+    line = next(filter(None, (line_of(pattern, file, first) for pattern in patterns)), first)
     return "%s of %s (%s:%d)" % (name, owner, os.path.basename(file or "?"), line)
 
 
@@ -96,7 +102,7 @@ def of_frame(frame, held, path):
     for name, value in variables(frame):
         if value is held:
             owner = code.co_name if is_function else str(frame.f_globals.get("__name__"))
-            return place(name + path, owner, ADDS % re.escape(name), code.co_filename, code.co_firstlineno if is_function else 1)
+            return place(name + path, owner, adds(re.escape(name), path), code.co_filename, code.co_firstlineno if is_function else 1)
     return None
 
 
@@ -108,7 +114,7 @@ def of_attribute(holder, held, path):
         return None
     if "__builtins__" in attributes:
         module = str(attributes.get("__name__"))
-        return None if is_library(module) else place(name + path, module, ADDS % re.escape(name), attributes.get("__file__"), 1)
+        return None if is_library(module) else place(name + path, module, adds(re.escape(name), path), attributes.get("__file__"), 1)
     for owner in [holder] if attributes is not holder else gc.get_referrers(attributes):
         if isinstance(owner, type):
             kind, is_owner = owner, vars(owner).get(name) is held
@@ -116,7 +122,7 @@ def of_attribute(holder, held, path):
             kind, is_owner = type(owner), getattr(owner, "__dict__", None) is attributes
         if is_owner and not is_library(kind.__module__):
             file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-            return place(name + path, kind.__name__, ADDS % (r"\." + re.escape(name)), file, 1)
+            return place(name + path, kind.__name__, adds(r"\." + re.escape(name), path), file, 1)
     return None
 
 
@@ -124,7 +130,7 @@ def of_function(holder, held, path):
     """The function that keeps it: in a variable of the function around it, as the value of an argument that is not given, or as a cache."""
     if type(holder).__name__ == "_lru_cache_wrapper":
         code = getattr(getattr(holder, "__wrapped__", None), "__code__", None)
-        return None if code is None else place("lru_cache", code.co_name, r"(?!)", code.co_filename, code.co_firstlineno)
+        return None if code is None else place("lru_cache", code.co_name, [], code.co_filename, code.co_firstlineno)
     kept = [holder] if type(holder) is tuple else []  # of default values
     if type(holder) is types.CellType:
         kept = [part for part in gc.get_referrers(holder) if type(part) is tuple]
@@ -139,7 +145,7 @@ def of_function(holder, held, path):
                 names = code.co_varnames[code.co_argcount - len(part) : code.co_argcount]
             name = next((name for name, value in zip(names, part) if value is holder or value is held), None)
             if name is not None:
-                return place(name + path, code.co_name, ADDS % re.escape(name), code.co_filename, code.co_firstlineno)
+                return place(name + path, code.co_name, adds(re.escape(name), path), code.co_filename, code.co_firstlineno)
     return None
 
 
@@ -296,7 +302,7 @@ class Growth:
                 grown = now.get(key, 0) - graphs.get(key, now.get(key, 0))
                 if grown >= count:
                     code, escaped = frame.f_code, re.escape(name)
-                    where = place(name, code.co_name, SUMS % (escaped, escaped), code.co_filename, code.co_firstlineno)
+                    where = place(name, code.co_name, [SUMS % (escaped, escaped)], code.co_filename, code.co_firstlineno)
                     return "graph %s: %.3g nodes a step" % (where, grown / count)
         return None
 
@@ -310,7 +316,7 @@ class Growth:
             return None
         code, name, attribute = key
         name = "%s.%s" % (name, attribute) if attribute else name
-        where = place(name, code.co_name, JOINS % re.escape(name), code.co_filename, code.co_firstlineno)
+        where = place(name, code.co_name, [JOINS % re.escape(name)], code.co_filename, code.co_firstlineno)
         return "array %s: %.2g MiB a step" % (where, grown[key] / count / 2**20)
 
 
