@@ -244,6 +244,8 @@ define archive
 endef
 # tests of the engine link libtrain; all others link the rooms of tacho
 $(O)/tests/unit/libtrain/test_lt_calibrate: LDFLAGS_ALL += -Wl,--wrap=lt_op
+$(O)/tests/unit/libtrain/test_lt_local: LDFLAGS_ALL += -Wl,--wrap=calloc
+$(O)/tests/unit/tui/test_tui_tail: LDFLAGS_ALL += -Wl,--wrap=strdup
 $(O)/tests/unit/libtrain/test_lt_plan: TRAIN_LIBS += $(O)/libtacho.a $(TACHO_LIBS) # the planner beside the engine
 $(O)/tests/unit/libtrain/test_lt_plan: $(O)/libtacho.a
 $(O)/tests/unit/libtrain/%: $(O)/obj/tests/unit/libtrain/%.o $(O)/libtrain.a

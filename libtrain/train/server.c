@@ -73,7 +73,8 @@ void lt_server_close(struct lt_local *local)
     if (!server)
         return;
     /* in a run that failed before, some may never arrive */
-    for (int64_t i = 0; local->together && i < server->sums * local->group->ranks; i++)
+    int64_t sent = server->sent && local->together ? server->sums * local->group->ranks : 0;
+    for (int64_t i = 0; i < sent; i++)
         local->group->settle(local->group->arg, server->sent[i]);
     free(server->come);
     free(server->sent);

@@ -9,6 +9,13 @@
 
 #include "tacho_error.h"
 
+static void run_clear(struct tui_run *run)
+{
+    free(run->run);
+    free(run->state);
+    free(run->verdict);
+}
+
 int tui_runs_add(struct tui_runs *runs, const struct tui_run *run)
 {
     struct tui_run *larger = realloc(runs->row, (runs->count + 1) * sizeof *larger);
@@ -20,8 +27,12 @@ int tui_runs_add(struct tui_runs *runs, const struct tui_run *run)
     copy->run = strdup(run->run);
     copy->state = strdup(run->state);
     copy->verdict = run->verdict ? strdup(run->verdict) : NULL;
+    if (!copy->run || !copy->state) {
+        run_clear(copy);
+        return TACHO_ENOMEM;
+    }
     runs->count++;
-    return copy->run && copy->state ? 0 : TACHO_ENOMEM;
+    return 0;
 }
 
 struct tui_runs *tui_runs_copy(const struct tui_runs *runs)
@@ -37,11 +48,8 @@ struct tui_runs *tui_runs_copy(const struct tui_runs *runs)
 
 void tui_runs_clear(struct tui_runs *runs)
 {
-    for (size_t i = 0; i < runs->count; i++) {
-        free(runs->row[i].run);
-        free(runs->row[i].state);
-        free(runs->row[i].verdict);
-    }
+    for (size_t i = 0; i < runs->count; i++)
+        run_clear(&runs->row[i]);
     free(runs->row);
     *runs = (struct tui_runs){0};
 }

@@ -25,14 +25,27 @@ struct tui_tail *tui_tail_new(void)
     return tail;
 }
 
+static void key_free(struct key *key)
+{
+    free(key->key);
+    free(key->value);
+}
+
 /* Forgets the keys of the run, before they are read again. */
 static void keys_free(struct tui_tail *tail)
 {
-    for (size_t i = 0; i < tail->key_count; i++) {
-        free(tail->key[i].key);
-        free(tail->key[i].value);
-    }
+    for (size_t i = 0; i < tail->key_count; i++)
+        key_free(&tail->key[i]);
     tail->key_count = 0;
+}
+
+static void track_free(struct track *track)
+{
+    free(track->name);
+    free(track->unit);
+    free(track->device);
+    free(track->time);
+    free(track->value);
 }
 
 void tui_tail_free(struct tui_tail *tail)
@@ -43,14 +56,8 @@ void tui_tail_free(struct tui_tail *tail)
         free(tail->process[i].host);
         free(tail->process[i].step);
     }
-    for (size_t i = 0; i < tail->track_count; i++) {
-        struct track *track = &tail->track[i];
-        free(track->name);
-        free(track->unit);
-        free(track->device);
-        free(track->time);
-        free(track->value);
-    }
+    for (size_t i = 0; i < tail->track_count; i++)
+        track_free(&tail->track[i]);
     keys_free(tail);
     free(tail->process);
     free(tail->track);
@@ -317,7 +324,7 @@ static int on_track(void *ctx, const struct store_track *row)
     if ((tail->rc =
              room_for(&tail->track, &tail->track_room, tail->track_count, sizeof *tail->track)))
         return tail->rc;
-    struct track *track = &tail->track[tail->track_count++];
+    struct track *track = &tail->track[tail->track_count];
     *track = (struct track){.id = row->id,
                             .process = row->process,
                             .counter = !strcmp(row->kind, "counter"),
@@ -327,8 +334,13 @@ static int on_track(void *ctx, const struct store_track *row)
                             .unit = copy_text(row->unit),
                             .device = copy_text(row->device),
                             .stride = 1};
+    if (!track->name || !track->unit || !track->device) {
+        track_free(track); /* the next poll reads it again */
+        return tail->rc = TACHO_ENOMEM;
+    }
+    tail->track_count++;
     tail->next_track = row->id + 1;
-    return track->name && track->unit && track->device ? 0 : (tail->rc = TACHO_ENOMEM);
+    return 0;
 }
 
 /* Keys of a run may change while it is recorded, so they are read again at every poll. */
@@ -337,9 +349,14 @@ static int on_key(void *ctx, const char *key, const char *value)
     struct tui_tail *tail = ctx;
     if ((tail->rc = room_for(&tail->key, &tail->key_room, tail->key_count, sizeof *tail->key)))
         return tail->rc;
-    struct key *row = &tail->key[tail->key_count++];
+    struct key *row = &tail->key[tail->key_count];
     *row = (struct key){copy_text(key), copy_text(value)};
-    return row->key && row->value ? 0 : (tail->rc = TACHO_ENOMEM);
+    if (!row->key || !row->value) {
+        key_free(row);
+        return tail->rc = TACHO_ENOMEM;
+    }
+    tail->key_count++;
+    return 0;
 }
 
 const char *tui_tail_key(const struct tui_tail *tail, const char *key)

@@ -150,6 +150,46 @@ static void delays_are_bounded(void **state)
         }
 }
 
+/* calloc has memory for so many more blocks; -1: for all. */
+static int blocks_left = -1;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    if (blocks_left > 0)
+        blocks_left--;
+    return blocks_left ? __real_calloc(count, bytes) : NULL;
+}
+
+static void settle_nothing(void *arg, void *posted)
+{
+    (void)arg;
+    assert_null(posted);
+}
+
+/* What memory ran out for in between is not read when it is closed. */
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    struct lt_local_config config = {.every = 1, .kind = LT_LOCAL_SERVER, .rate = 1, .delay = 1};
+    struct lt_group group = {.ranks = 2, .settle = settle_nothing};
+    float value[COUNT] = {0};
+    struct lt_parameters parameters = {.value = value, .count = COUNT};
+    int rc = TACHO_ENOMEM, blocks = 0;
+    for (; rc && blocks < 10; blocks++) {
+        struct lt_local local;
+        blocks_left = blocks + 1; /* the last of them fails */
+        rc = lt_local_open(&local, &config, &group, &parameters, NULL);
+        blocks_left = -1;
+        assert_true(rc == 0 || rc == TACHO_ENOMEM);
+        lt_local_close(&local);
+    }
+    assert_int_equal(rc, 0);
+    assert_in_range(blocks, 3, 10);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -163,6 +203,6 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(pairs_keep_the_mean), TEST(delays_are_bounded),
-                                       TEST(names)};
+                                       TEST(memory_runs_out), TEST(names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "tests/unit/an_fixture.h"
 #include "tui/data/data.h"
+#include "tui/data/runs.h"
 #include "tui/data/tail.h"
 
 #define MS 1000000ll
@@ -74,6 +75,66 @@ static void test_growing(void **state)
     }
     tui_tail_free(t);
     fx_close(f);
+}
+
+/* strdup has memory for so many more copies; -1: for all. */
+static int copies_left = -1;
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+    if (copies_left > 0)
+        copies_left--;
+    return copies_left ? __real_strdup(text) : NULL;
+}
+
+/* A row for whose texts there was no memory is not kept half, and is read by the next poll. */
+static void test_no_memory(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct tacho_error err = {0};
+    store_reader *r = NULL;
+    int rc = TACHO_ENOMEM;
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "a test"));
+    add_steps(f, fx_track(f, f->process, "counter", "loss", "nats"), 0, 10);
+    FX(store_commit(f->s));
+    if (store_open(f->path, &r, &err))
+        fail_msg("%s", err.what);
+    for (int copies = 1; rc && copies < 100; copies++) { /* the last of them fails */
+        struct tui_tail *t = tui_tail_new();
+        assert_non_null(t);
+        copies_left = copies;
+        rc = tui_tail_poll(t, r, 1000000);
+        copies_left = -1;
+        assert_true(rc == 0 || rc == TACHO_ENOMEM);
+        assert_null(tui_tail_key(t, "none"));
+        poll_all(t, r, 1000000);
+        struct tui_model *m = tui_tail_model(t);
+        const struct tui_series *s = tui_model_series(m, "loss");
+        assert_non_null(s);
+        assert_int_equal(s->count, 10);
+        assert_string_equal(tui_tail_key(t, "source"), "a test");
+        tui_model_free(m);
+        tui_tail_free(t);
+    }
+    assert_int_equal(rc, 0);
+    store_reader_close(r);
+    fx_close(f);
+
+    struct tui_runs runs = {0};
+    struct tui_run run = {.run = (char *)"a.tacho", .state = (char *)"live"};
+    for (copies_left = 1; copies_left < 3; copies_left++) {
+        int copies = copies_left;
+        assert_int_equal(tui_runs_add(&runs, &run), TACHO_ENOMEM);
+        assert_int_equal(runs.count, 0);
+        copies_left = copies;
+    }
+    copies_left = -1;
+    tui_runs_clear(&runs);
 }
 
 /* Of many steps rows are merged: bounded, no step is lost, the mean is right and the worst step is
@@ -641,6 +702,6 @@ int main(void)
         cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
         cmocka_unit_test(test_young),   cmocka_unit_test(test_life),
         cmocka_unit_test(test_parts),   cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_nothing)};
+        cmocka_unit_test(test_nothing), cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
