@@ -136,7 +136,16 @@ bool an_command_sharded(const struct an_trace *trace)
 
 bool an_command_replicated(const struct an_trace *trace)
 {
-    return name_after(trace, "gradients reduced") || name_after(trace, "DistributedDataParallel.");
+    static const char reduced[] = "gradients reduced";
+    if (name_after(trace, "DistributedDataParallel."))
+        return true;
+    /* Of another wrapper, or of none, the hook knows only that the pass waits. */
+    size_t slices = name_after(trace, reduced) ? trace->slice.count : 0;
+    for (size_t i = 0; i < slices; i++)
+        if (an_slice_role(trace, i) == AN_ROLE_COMM &&
+            !strncmp(an_trace_name(trace, trace->slice.name[i]), reduced, strlen(reduced)))
+            return true;
+    return false;
 }
 
 /* Quotes one word of a command for a shell. */
