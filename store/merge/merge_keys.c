@@ -281,6 +281,7 @@ static int copy_anchor(void *ctx, int columns, const struct store_cell *cells)
 struct amount {
     char *name, *dtype, *device, *text; /* text: source of a ceiling, unit of a metric */
     double *value;                      /* [machines], NAN: none */
+    bool unknown;                       /* one of the files says that it does not know it */
 };
 
 struct amounts {
@@ -322,12 +323,17 @@ static struct amount *amount_of(struct amounts *amounts, const char *name, const
         return NULL;
     amounts->amount = amount;
     amount = &amounts->amount[amounts->count];
-    *amount = (struct amount){copy_of(name), copy_of(dtype), copy_of(device), copy_of(text),
-                              malloc(amounts->merge->machines * sizeof *amount->value)};
+    *amount = (struct amount){.name = copy_of(name),
+                              .dtype = copy_of(dtype),
+                              .device = copy_of(device),
+                              .text = copy_of(text),
+                              .value = malloc(amounts->merge->machines * sizeof *amount->value)};
     for (size_t i = 0; amount->value && i < amounts->merge->machines; i++)
         amount->value[i] = NAN;
     amounts->count++;
-    return amount->name && amount->value ? amount : NULL;
+    bool whole = amount->name && amount->value && !amount->dtype == !dtype &&
+                 !amount->device == !device && !amount->text == !text;
+    return whole ? amount : NULL;
 }
 
 static void amounts_clear(struct amounts *amounts)
@@ -441,11 +447,7 @@ static int on_metric(void *ctx, const struct store_metric *metric)
     struct amount *amount = amount_of(amounts, metric->name, NULL, NULL, metric->unit);
     if (!amount)
         return too_many(amounts);
-    if (amount->dtype || isnan(metric->value)) { /* a dtype marks it: one file does not know it */
-        free(amount->dtype);
-        amount->dtype = strdup("absent");
-        return amount->dtype ? 0 : TACHO_ENOMEM;
-    }
+    amount->unknown |= isnan(metric->value);
     /* Files of one machine are different targets, so the value of the machine is their sum. */
     double *value = &amount->value[amounts->merge->source[amounts->source].machine];
     if (isnan(*value))
@@ -461,7 +463,7 @@ static int write_metric(struct merge *merge, const struct amount *amount)
     struct store_metric metric = {.name = amount->name, .unit = amount->text, .value = 0};
     for (size_t i = 0; i < merge->machines; i++)
         metric.value = add_metric(amount->name, metric.value, amount->value[i]);
-    if (amount->dtype || isnan(metric.value)) {
+    if (amount->unknown || isnan(metric.value)) {
         metric.value = NAN;
         metric.reason = "not known of all files that were merged";
     }

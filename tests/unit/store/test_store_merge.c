@@ -36,6 +36,7 @@ struct plan {
     int64_t latency_ns; /* of a collective, after its last rank has come */
     uint64_t communicator[4]; /* by rank */
     int64_t ranks;            /* as the payload says */
+    double counted[4];        /* by rank: a counter of the whole run; NAN: it is not known */
     int repeats;              /* of each sequence number */
     const char *collective;
     bool no_collectives, no_anchor;
@@ -138,6 +139,11 @@ static void record(const char *path, const struct node *n, const struct plan *p)
     OK(store_error(s), store_run_set_int(s, "start.realtime_ns", 1700000000000000000));
     OK(store_error(s),
        store_run_set_int(s, "end.monotonic_ns", shown(n, T0 + p->steps * p->step_ns)));
+    struct store_metric metric = {.name = "perf.total",
+                                  .unit = "events",
+                                  .value = p->counted[n->rank],
+                                  .reason = "not counted"};
+    OK(store_error(s), store_metric_set(s, &metric));
     OK(&err, store_finish(s, &err));
 }
 
@@ -248,6 +254,42 @@ static void three_machines_and_two_ranks_on_one(void **state)
     assert_int_equal(r.hosts, 3);
     assert_int_equal(r.ranks, 4);
     assert_true(worst <= r.error);
+}
+
+/* The counter of the merged file; NAN: it is absent. */
+static double counted(const struct scratch *x)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open_v2(x->other, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT value FROM metric WHERE name = 'perf.total'", -1, &st, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    double value = sqlite3_column_type(st, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(st, 0);
+    assert_int_equal(sqlite3_step(st), SQLITE_DONE);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return value;
+}
+
+static void a_counter_that_one_file_lacks_has_no_total(void **state)
+{
+    struct node n[] = {{"a", 0, 0, 0}, {"a", 1, 0, 0}, {"a", 2, 0, 0}, {"a", 3, 0, 0}};
+    double worst;
+    for (int lacks = -1; lacks < 4; lacks++) {
+        struct plan p = PLAN;
+        p.ranks = 4;
+        for (int i = 0; i < 4; i++) {
+            p.communicator[i] = 3;
+            p.counted[i] = i == lacks ? NAN : 1 << i;
+        }
+        merged(*state, n, 4, &p, &worst);
+        if (lacks < 0)
+            assert_true(counted(*state) == 15);
+        else
+            assert_true(isnan(counted(*state)));
+    }
 }
 
 static void what_does_not_match_is_not_used(void **state)
@@ -381,6 +423,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_rank_that_is_always_last, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(three_machines_and_two_ranks_on_one, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_counter_that_one_file_lacks_has_no_total, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(what_does_not_match_is_not_used, scratch_setup,
                                         scratch_teardown),
