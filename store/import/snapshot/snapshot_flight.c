@@ -233,24 +233,32 @@ static void place(const struct pickle_box *dict, struct imp_slice *slice)
         slice->start = end - slice->dur > created ? end - slice->dur : created;
 }
 
+/* A text of the file between quotes of JSON: what would need an escape is a question mark. */
+static void put_plain(char *to, size_t size, const char *text)
+{
+    size_t used = 0;
+    for (; used < size - 1 && text[used]; used++) {
+        unsigned char byte = (unsigned char)text[used];
+        to[used] = (char)(byte < 0x20 || byte >= 0x80 || strchr("\"\\", byte) ? '?' : byte);
+    }
+    to[used] = 0;
+}
+
 /* Fills the payload: what the entry says that has no column. */
 static void payload_of(const struct pickle_box *dict, const char *state, int64_t stack,
                        const char *members, char *payload, size_t size)
 {
-    char group[64];
-    const char *name = group_of(dict);
-    size_t used = 0;
-    for (; used < 60 && name[used]; used++)
-        group[used] = (char)(name[used] < 32 || strchr("\"\\", name[used]) ? '?' : name[used]);
-    group[used] = 0;
-    int length = snprintf(payload, size, "{\"state\":\"%.12s\",\"group\":\"%s\",\"p2p\":%s", state,
+    char group[61], plain[13];
+    put_plain(group, sizeof group, group_of(dict));
+    put_plain(plain, sizeof plain, state);
+    int length = snprintf(payload, size, "{\"state\":\"%s\",\"group\":\"%s\",\"p2p\":%s", plain,
                           group, pickle_int(dict, "is_p2p") == 1 ? "true" : "false");
     if (*members && length > 0 && (size_t)length < size)
         length += snprintf(payload + length, size - (size_t)length, ",\"members\":\"%s\"", members);
     if (stack != STORE_ABSENT && length > 0 && (size_t)length < size)
         length += snprintf(payload + length, size - (size_t)length, ",\"stack\":%" PRId64, stack);
     if (length > 0 && (size_t)length + 2 < size)
-        memcpy(payload + length, "}", sizeof "}");
+        memcpy(payload + length, "}", 2);
 }
 
 /* How far a collective came. Gloo has no events that tell it: its entries stay scheduled, and are

@@ -110,6 +110,10 @@ done
 # a completed entry without a start (a sanitizer saw its duration overflow)
 "$TACHO" report timeless --full > out 2> err || fail "timeless: $(cat err)"
 grep -q 'event has no usable time stamp: 1' out || fail "timeless: $(cat out)"
+# a state and a group with quotes and a line end in them: the payload stays JSON
+"$TACHO" import quoted -o quoted.tacho 2> err || fail "quoted: $(cat err)"
+[ "$("$TACHO" sql quoted.tacho "SELECT json_extract(payload, '$.state') || json_extract(payload, '$.group') FROM detail WHERE payload LIKE '%a?b%'" --csv | tail -n 1 | tr -d '\r')" = 'a?b??c?d??' ] ||
+    fail "quotes in a dump: $("$TACHO" sql quoted.tacho 'SELECT payload FROM detail')"
 
 # a table whose steps come in any order takes time that grows with its rows alone; steps that are not kept are counted
 {

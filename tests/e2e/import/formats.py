@@ -324,6 +324,9 @@ def make(folder):
     timeless = flight(0, 11)
     del timeless["entries"][3]["time_created_ns"], timeless["entries"][3]["time_discovered_started_ns"]
     put("timeless/nccl_trace_rank_0", pickle.dumps(timeless))
+    quoted = flight(0, 11)
+    quoted["entries"][3].update(state='a"b\\\n', process_group=('c"d\u00e9', ""))
+    put("quoted/nccl_trace_rank_0", pickle.dumps(quoted))
     hostile(folder)
     rocpd(f"{folder}/old_results.db", False)
     rocpd(f"{folder}/new_results.db", True)
