@@ -62,26 +62,6 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return false;
 }
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-static const struct kj_arg *argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return &event->arg[i];
-    return NULL;
-}
-
-static bool begins(struct kj_span span, const char *text)
-{
-    span = kineto_inside(span);
-    return span.text && span.bytes >= strlen(text) && !memcmp(span.text, text, strlen(text));
-}
-
 static bool holds(struct kj_span span, const char *text)
 {
     span = kineto_inside(span);
@@ -94,7 +74,7 @@ static bool holds(struct kj_span span, const char *text)
 static int name_process(struct reading *reading, int64_t pid, struct kj_span name)
 {
     enum layer layer = LAYER_HOST;
-    if (kineto_equals(name, "Ascend Hardware") || begins(name, "NPU "))
+    if (kineto_equals(name, "Ascend Hardware") || kineto_begins(name, "NPU "))
         layer = LAYER_HARDWARE;
     else if (kineto_equals(name, "CANN") || kineto_equals(name, "AscendCL"))
         layer = LAYER_CANN;
@@ -113,7 +93,7 @@ static int name_thread(struct reading *reading, int64_t pid, int64_t tid, struct
     enum line line;
     if (holds(name, "Communication"))
         line = LINE_COLLECTIVES;
-    else if (begins(name, "Step Trace"))
+    else if (kineto_begins(name, "Step Trace"))
         line = LINE_ITERATIONS;
     else
         return 0;
@@ -123,13 +103,14 @@ static int name_thread(struct reading *reading, int64_t pid, int64_t tid, struct
 static int look(void *ctx, const struct kj_event *event)
 {
     struct reading *reading = ctx;
-    const struct kj_arg *name = argument(event, "name"), *labels = argument(event, "labels");
+    const struct kj_arg *name = kineto_argument(event, "name"),
+                        *labels = kineto_argument(event, "labels");
     int64_t pid, tid, device;
     if (!kineto_int(event->field[KJ_PID], &pid))
         return 0;
     if (name && kineto_equals(event->field[KJ_NAME], "process_name"))
         return name_process(reading, pid, name->value);
-    if (labels && begins(labels->value, "NPU ")) {
+    if (labels && kineto_begins(labels->value, "NPU ")) {
         struct kj_span number = kineto_inside(labels->value);
         number.text += 4;
         number.bytes -= 4;
@@ -146,22 +127,15 @@ static int look(void *ctx, const struct kj_event *event)
 
 /* ---- events ----------------------------------------------------------------------------------------------------------------- */
 
-static void put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
-                         const char *value)
-{
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] = (struct kj_arg){span_of(key), span_of(value), id};
-}
-
 /* Puts an event on a stream of its NPU. `stream`: NULL: that of its thread. */
 static void place_on_device(struct reading *reading, struct kj_event *event, int64_t pid,
                             const char *stream)
 {
     const int64_t *device = imp_map_find(&reading->devices, pid, 0);
     snprintf(reading->device, sizeof reading->device, "%" PRId64, device ? *device : reading->npu);
-    put_argument(event, KINETO_ARG_DEVICE, "device", reading->device);
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(reading->device));
     if (stream)
-        put_argument(event, KINETO_ARG_STREAM, "stream", stream);
+        kineto_put_argument(event, KINETO_ARG_STREAM, "stream", kineto_span(stream));
 }
 
 /* What a task is by its type, else by its name. */
@@ -188,7 +162,7 @@ static bool is_line(const struct reading *reading, const struct kj_event *event,
 /* An iteration of a graph, or a part of one, which spans the tasks of its streams. */
 static void translate_iteration(struct reading *reading, struct kj_event *event, int64_t pid)
 {
-    const struct kj_arg *number = argument(event, "Iteration ID");
+    const struct kj_arg *number = kineto_argument(event, "Iteration ID");
     int64_t line, index, start, dur, end;
     int decimals;
     bool rounded;
@@ -198,15 +172,15 @@ static void translate_iteration(struct reading *reading, struct kj_event *event,
         kineto_time(event->field[KJ_DUR], 1000, &dur, &decimals, &rounded) && dur >= 0 &&
         !__builtin_add_overflow(start, dur, &end))
         reading->rc = ascend_steps_note(&reading->steps, line, index, start, end);
-    event->field[KJ_CAT] = span_of("\"gpu_user_annotation\"");
+    event->field[KJ_CAT] = kineto_span("\"gpu_user_annotation\"");
     place_on_device(reading, event, pid, NULL);
 }
 
 /* A task of the NPU: what computes is a kernel, what waits for an event or notifies is not busy. */
 static void translate_task(struct reading *reading, struct kj_event *event, int64_t pid)
 {
-    const struct kj_arg *type = argument(event, "Task Type"),
-                        *connection = argument(event, "connection_id");
+    const struct kj_arg *type = kineto_argument(event, "Task Type"),
+                        *connection = kineto_argument(event, "connection_id");
     enum ascend_task task = ASCEND_TASK_KERNEL;
     const char *category = "\"kernel\"";
     int64_t number;
@@ -216,11 +190,12 @@ static void translate_task(struct reading *reading, struct kj_event *event, int6
         category = "\"cuda_sync\"";
     else if (task == ASCEND_TASK_COPY)
         category = "\"gpu_memcpy\"";
-    event->field[KJ_CAT] = span_of(category);
+    event->field[KJ_CAT] = kineto_span(category);
     place_on_device(reading, event, pid, NULL);
     if (connection && kineto_int(connection->value, &number) && number > 0) {
         snprintf(reading->correlation, sizeof reading->correlation, "%" PRId64, number);
-        put_argument(event, KINETO_ARG_CORRELATION, "correlation", reading->correlation);
+        kineto_put_argument(event, KINETO_ARG_CORRELATION, "correlation",
+                            kineto_span(reading->correlation));
     }
 }
 
@@ -247,16 +222,17 @@ static const char *collective_of(struct kj_span name)
 static bool translate_collective(struct reading *reading, struct kj_event *event, int64_t pid)
 {
     int64_t tid;
-    bool named = begins(event->field[KJ_NAME], "hcom_") || begins(event->field[KJ_NAME], "Hccl") ||
-                 begins(event->field[KJ_NAME], "hccl");
+    bool named = kineto_begins(event->field[KJ_NAME], "hcom_") ||
+                 kineto_begins(event->field[KJ_NAME], "Hccl") ||
+                 kineto_begins(event->field[KJ_NAME], "hccl");
     if (!kineto_int(event->field[KJ_TID], &tid))
         return false;
     if (!named && !is_line(reading, event, pid, LINE_COLLECTIVES))
         return false;
-    event->field[KJ_CAT] = span_of("\"kernel\"");
+    event->field[KJ_CAT] = kineto_span("\"kernel\"");
     if (!named)
-        put_argument(event, KINETO_ARG_COLLECTIVE, "Collective name",
-                     collective_of(event->field[KJ_NAME]));
+        kineto_put_argument(event, KINETO_ARG_COLLECTIVE, "Collective name",
+                            kineto_span(collective_of(event->field[KJ_NAME])));
     snprintf(reading->stream, sizeof reading->stream, "%" PRId64, 100000 + (tid & 0xffff));
     place_on_device(reading, event, pid, reading->stream);
     return true;
@@ -265,9 +241,9 @@ static bool translate_collective(struct reading *reading, struct kj_event *event
 /* A call of CANN lies on the thread of the program that made it. */
 static void translate_call(const struct reading *reading, struct kj_event *event)
 {
-    event->field[KJ_CAT] = span_of("\"cuda_runtime\"");
+    event->field[KJ_CAT] = kineto_span("\"cuda_runtime\"");
     if (reading->program[0])
-        event->field[KJ_PID] = span_of(reading->program);
+        event->field[KJ_PID] = kineto_span(reading->program);
 }
 
 /* The arrow from a call to its task: the upper half of its number is the connection of the task. It
@@ -280,10 +256,11 @@ static bool translate_launch(struct reading *reading, struct kj_event *event)
         !kineto_int(event->field[KJ_ID], &id) || id <= 0)
         return false;
     snprintf(reading->correlation, sizeof reading->correlation, "%" PRId64, id >> 32);
-    event->field[KJ_PH] = span_of("\"X\"");
-    event->field[KJ_DUR] = span_of("0");
-    event->field[KJ_NAME] = span_of("\"Launch (HostToDevice)\"");
-    put_argument(event, KINETO_ARG_CORRELATION, "correlation", reading->correlation);
+    event->field[KJ_PH] = kineto_span("\"X\"");
+    event->field[KJ_DUR] = kineto_span("0");
+    event->field[KJ_NAME] = kineto_span("\"Launch (HostToDevice)\"");
+    kineto_put_argument(event, KINETO_ARG_CORRELATION, "correlation",
+                        kineto_span(reading->correlation));
     translate_call(reading, event);
     return true;
 }

@@ -19,7 +19,6 @@
 
 #define BYTES_MOST  ((size_t)4 << 30)
 #define CELLS_MOST  128
-#define HEAD_LOOKED 8192
 #define COLLECTIVES 100000 /* stream that holds them */
 
 /* Columns that are read: key, names in the versions of the table */
@@ -49,25 +48,18 @@ struct reading {
     int64_t short_rows;
 };
 
-static bool holds(const unsigned char *line, size_t bytes, const char *word)
-{
-    return memmem(line, bytes, word, strlen(word)) != NULL;
-}
-
 /* Does the first line name a column for the start and one for the time of a task, and one that only
  * tables of kernels have? */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    const unsigned char *end =
-        bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
-    size_t line = end ? (size_t)(end - head) : 0;
+    size_t line = imp_csv_first_line(head, bytes);
     if (!line || !memchr(head, ',', line))
         return false;
-    if (holds(head, line, "kernel_type"))
-        return holds(head, line, "task_start(us)") && holds(head, line, "task_time(us)");
-    return holds(head, line, "Duration(us)") && holds(head, line, "Start Time(us)") &&
-           (holds(head, line, "Stream ID") || holds(head, line, "Accelerator Core") ||
-            holds(head, line, "Task Type"));
+    if (imp_holds(head, line, "kernel_type"))
+        return imp_holds(head, line, "task_start(us)") && imp_holds(head, line, "task_time(us)");
+    return imp_holds(head, line, "Duration(us)") && imp_holds(head, line, "Start Time(us)") &&
+           (imp_holds(head, line, "Stream ID") || imp_holds(head, line, "Accelerator Core") ||
+            imp_holds(head, line, "Task Type"));
 }
 
 /* ---- columns ---------------------------------------------------------------------------------------------------------------- */

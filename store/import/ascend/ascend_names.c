@@ -49,24 +49,33 @@ static size_t capture_length(const char *path)
     return found ? (size_t)(found - path) : 0;
 }
 
-/* The rank in the name of profiler_info_RANK.json; STORE_ABSENT: no such file, or several. */
-static int64_t rank_by_settings(const char *folder)
+/* The number in the name of the only entry of a folder whose name `number_in` knows; STORE_ABSENT:
+ * there is no such entry, or several. */
+static int64_t only_number(const char *folder, int64_t (*number_in)(const char *name))
 {
     DIR *open = opendir(folder);
-    int64_t rank = STORE_ABSENT;
-    size_t files = 0;
+    int64_t only = STORE_ABSENT;
+    size_t entries = 0;
     struct dirent *entry;
     while (open && (entry = readdir(open))) {
-        int number, used = 0;
-        if (sscanf(entry->d_name, "profiler_info_%d.json%n", &number, &used) != 1 || !used ||
-            entry->d_name[used] || number < 0 || number > RANK_MOST)
+        int64_t number = number_in(entry->d_name);
+        if (number == STORE_ABSENT)
             continue;
-        rank = number;
-        files++;
+        only = number;
+        entries++;
     }
     if (open)
         closedir(open);
-    return files == 1 ? rank : STORE_ABSENT;
+    return entries == 1 ? only : STORE_ABSENT;
+}
+
+/* RANK of a name "profiler_info_RANK.json"; STORE_ABSENT: another name. */
+static int64_t rank_in_name(const char *name)
+{
+    int number, used = 0;
+    bool is_settings = sscanf(name, "profiler_info_%d.json%n", &number, &used) == 1 && used &&
+                       !name[used] && number >= 0 && number <= RANK_MOST;
+    return is_settings ? number : STORE_ABSENT;
 }
 
 /* ---- folders of msprof ---------------------------------------------------------------------------------------------------- */
@@ -88,25 +97,6 @@ static int64_t device_in_name(const char *name)
     return is_device ? number : STORE_ABSENT;
 }
 
-/* The device whose folder is the only one in PROF_*; STORE_ABSENT: there is none, or several. */
-static int64_t only_device(const char *folder)
-{
-    DIR *open = opendir(folder);
-    int64_t device = STORE_ABSENT;
-    size_t devices = 0;
-    struct dirent *entry;
-    while (open && (entry = readdir(open))) {
-        int64_t number = device_in_name(entry->d_name);
-        if (number == STORE_ABSENT)
-            continue;
-        device = number;
-        devices++;
-    }
-    if (open)
-        closedir(open);
-    return devices == 1 ? device : STORE_ABSENT;
-}
-
 /* The folder PROF_* of a file, and the device that the file is of; false: the path names none. */
 static bool find_device(const char *path, char folder[PATH_MAX], int64_t *device)
 {
@@ -117,7 +107,7 @@ static bool find_device(const char *path, char folder[PATH_MAX], int64_t *device
     folder[length] = '\0';
     *device = device_in_name(path + length + 1);
     if (*device == STORE_ABSENT)
-        *device = only_device(folder);
+        *device = only_number(folder, device_in_name);
     return *device != STORE_ABSENT;
 }
 
@@ -160,6 +150,6 @@ int64_t ascend_rank_of(const char *path)
         return STORE_ABSENT;
     memcpy(folder, path, length);
     folder[length] = '\0';
-    int64_t rank = rank_by_settings(folder);
+    int64_t rank = only_number(folder, rank_in_name);
     return rank != STORE_ABSENT ? rank : imp_rank_in_name(folder);
 }

@@ -15,11 +15,6 @@
 #define BYTES_MOST    ((size_t)2 << 30)
 #define RELATIVE_MOST INT64_C(10000000000000000) /* ns: starts below are no times of day */
 
-static bool holds(const unsigned char *head, size_t bytes, const char *word)
-{
-    return memmem(head, bytes, word, strlen(word)) != NULL;
-}
-
 /* A graph in JSON has durations; PyTorch's own execution trace has none, and is refused by name. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
@@ -27,9 +22,10 @@ static bool recognises(const unsigned char *head, size_t bytes)
     if (!json)
         return chakra_et_recognises(head, bytes);
     return chakra_is_messages(head, bytes) ||
-           (holds(head, bytes, "\"workload_graph\"") && holds(head, bytes, "\"NodeType\"")) ||
-           (holds(head, bytes, "\"nodes\"") && holds(head, bytes, "\"inclusive_dur\"") &&
-            (holds(head, bytes, "\"ctrl_deps\"") || holds(head, bytes, "\"fw_parent\"")));
+           (imp_holds(head, bytes, "\"workload_graph\"") &&
+            imp_holds(head, bytes, "\"NodeType\"")) ||
+           (imp_holds(head, bytes, "\"nodes\"") && imp_holds(head, bytes, "\"inclusive_dur\"") &&
+            (imp_holds(head, bytes, "\"ctrl_deps\"") || imp_holds(head, bytes, "\"fw_parent\"")));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define HEAD_LOOKED 8192 /* of a file, for the end of its first line */
+
 /* A cell without white space around it: a tab behind a number keeps spreadsheets from rounding it.
  */
 static struct imp_cell trimmed(struct imp_cell cell)
@@ -17,6 +19,13 @@ static struct imp_cell trimmed(struct imp_cell cell)
         cell.bytes--;
     }
     return cell;
+}
+
+size_t imp_csv_first_line(const unsigned char *head, size_t bytes)
+{
+    const unsigned char *end =
+        bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
+    return end ? (size_t)(end - head) : 0;
 }
 
 bool imp_csv_row(const char **at, const char *end, struct imp_cell *cell, size_t most,

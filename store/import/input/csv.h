@@ -14,6 +14,9 @@ struct imp_cell {
     size_t bytes;
 };
 
+/* Length of the first line among the first 8 KiB of a file; 0 if it does not end there. */
+size_t imp_csv_first_line(const unsigned char *head, size_t bytes);
+
 /* Splits the row at *at into at most `most` cells and moves behind its end; cells beyond are left
  * out, as are white space and quotes around a cell. False: there is no row. */
 bool imp_csv_row(const char **at, const char *end, struct imp_cell *cell, size_t most,

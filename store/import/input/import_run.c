@@ -10,6 +10,11 @@
 
 #include "store/import/input/importer.h"
 
+bool imp_holds(const unsigned char *head, size_t bytes, const char *word)
+{
+    return memmem(head, bytes, word, strlen(word)) != NULL;
+}
+
 int imp_loss(struct imp_run *run, const char *reason, int64_t count)
 {
     struct store_loss loss = {.source = basename(run->path),

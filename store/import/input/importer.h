@@ -42,6 +42,8 @@ struct importer {
     int (*read)(struct imp_run *run, const char *path, struct tacho_error *err);
 };
 
+/* Is the word anywhere in the first bytes of a file? */
+bool imp_holds(const unsigned char *head, size_t bytes, const char *word);
 /* The number that follows the last "rank" of the last part of a path (rank3, rank_3, rank-3);
  * STORE_ABSENT: none. */
 int64_t imp_rank_in_name(const char *path);

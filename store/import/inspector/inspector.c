@@ -49,15 +49,11 @@ struct reading {
     int64_t placed, dropped, others;
 };
 
-static bool holds(const unsigned char *head, size_t bytes, const char *word)
-{
-    return memmem(head, bytes, word, strlen(word)) != NULL;
-}
-
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     size_t looked = bytes < 65536 ? bytes : 65536;
-    return bytes && head[0] == '{' && holds(head, looked, "\"inspector_output_format_version\"");
+    return bytes && head[0] == '{' &&
+           imp_holds(head, looked, "\"inspector_output_format_version\"");
 }
 
 static void copy_text(struct ij_text text, char out[TEXT_MOST])

@@ -69,6 +69,39 @@ bool kineto_equals(struct kj_span span, const char *text)
     return span.text && span.bytes == strlen(text) && !memcmp(span.text, text, span.bytes);
 }
 
+bool kineto_begins(struct kj_span span, const char *text)
+{
+    span = kineto_inside(span);
+    return span.text && span.bytes >= strlen(text) && !memcmp(span.text, text, strlen(text));
+}
+
+struct kj_span kineto_span(const char *text)
+{
+    return (struct kj_span){text, strlen(text)};
+}
+
+struct kj_arg *kineto_argument(const struct kj_event *event, const char *key)
+{
+    for (size_t i = 0; i < event->arg_count; i++)
+        if (event->arg[i].key.bytes == strlen(key) &&
+            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
+            return &event->arg[i];
+    return NULL;
+}
+
+struct kj_span kineto_value(const struct kj_event *event, const char *key)
+{
+    const struct kj_arg *found = kineto_argument(event, key);
+    return found ? found->value : (struct kj_span){NULL, 0};
+}
+
+void kineto_put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
+                         struct kj_span value)
+{
+    if (event->arg_count < KJ_ARGS_MAX)
+        event->arg[event->arg_count++] = (struct kj_arg){kineto_span(key), value, id};
+}
+
 /* Without blanks around it. */
 static struct kj_span trim(struct kj_span span)
 {

@@ -25,7 +25,19 @@ bool kineto_is_string(struct kj_span span);
 bool kineto_is_null(struct kj_span span); /* absent or null */
 /* The text between the quotes, escapes as they are; of anything else the span itself. */
 struct kj_span kineto_inside(struct kj_span span);
-bool kineto_equals(struct kj_span span, const char *text); /* of what is inside */
+/* Both of what is inside. */
+bool kineto_equals(struct kj_span span, const char *text);
+bool kineto_begins(struct kj_span span, const char *text);
+
+/* A text that lives as long as the span. */
+struct kj_span kineto_span(const char *text);
+/* The argument of an event that has this key; NULL if it has none. */
+struct kj_arg *kineto_argument(const struct kj_event *event, const char *key);
+/* Its value; an empty span without text if there is no such argument. */
+struct kj_span kineto_value(const struct kj_event *event, const char *key);
+/* Appends an argument, if there is room for one more. Key and value live as long as the event. */
+void kineto_put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
+                         struct kj_span value);
 
 /* A whole number, also in quotes, hexadecimal (0x..), or with a fraction of zeros. false: it is
  * none, or too large. */

@@ -10,26 +10,21 @@
 #include "store/import/perfetto/perfetto_private.h"
 #include "store/store.h"
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
 int perfetto_emit_name(struct perfetto *perfetto, const char *what, int64_t pid, int64_t tid,
                        struct pb_span name)
 {
     struct kineto_text text = {0};
     char pid_text[24], tid_text[24];
     kineto_json_string(&text, (const char *)name.data, name.bytes);
-    struct kj_arg arg = {.key = span_of("name"), .id = kineto_arg_find("name", 4)};
+    struct kj_arg arg = {.key = kineto_span("name"), .id = kineto_arg_find("name", 4)};
     struct kj_event event = {.arg = &arg, .arg_count = 1};
     snprintf(pid_text, sizeof pid_text, "%" PRId64, pid);
     snprintf(tid_text, sizeof tid_text, "%" PRId64, tid == STORE_ABSENT ? 0 : tid);
     arg.value = (struct kj_span){text.data, text.bytes};
-    event.field[KJ_PH] = span_of("\"M\"");
-    event.field[KJ_NAME] = span_of(what);
-    event.field[KJ_PID] = span_of(pid_text);
-    event.field[KJ_TID] = span_of(tid_text);
+    event.field[KJ_PH] = kineto_span("\"M\"");
+    event.field[KJ_NAME] = kineto_span(what);
+    event.field[KJ_PID] = kineto_span(pid_text);
+    event.field[KJ_TID] = kineto_span(tid_text);
     int rc = text.failed ? TACHO_ENOMEM : perfetto->emit(perfetto->to, &event);
     kineto_text_clear(&text);
     return rc;

@@ -53,11 +53,6 @@ struct numbers {
     char pid[24], tid[24], start[32], dur[32];
 };
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
 static struct kj_span place_span(const struct perfetto_open *open, struct perfetto_place place)
 {
     return (struct kj_span){open->text.data + place.at, place.bytes};
@@ -76,17 +71,17 @@ static int emit(struct perfetto *perfetto, const struct perfetto_open *open, con
     snprintf(numbers.tid, sizeof numbers.tid, "%" PRId64, tid);
     snprintf(numbers.start, sizeof numbers.start, "%" PRId64 ".%03" PRId64, open->time / 1000,
              open->time % 1000);
-    event.field[KJ_PH] = span_of(phase);
-    event.field[KJ_PID] = span_of(numbers.pid);
-    event.field[KJ_TID] = span_of(numbers.tid);
-    event.field[KJ_TS] = span_of(numbers.start);
+    event.field[KJ_PH] = kineto_span(phase);
+    event.field[KJ_PID] = kineto_span(numbers.pid);
+    event.field[KJ_TID] = kineto_span(numbers.tid);
+    event.field[KJ_TS] = kineto_span(numbers.start);
     event.field[KJ_NAME] = place_span(open, open->name);
     if (open->category.bytes)
         event.field[KJ_CAT] = place_span(open, open->category);
     if (end) {
         int64_t dur = *end - open->time;
         snprintf(numbers.dur, sizeof numbers.dur, "%" PRId64 ".%03" PRId64, dur / 1000, dur % 1000);
-        event.field[KJ_DUR] = span_of(numbers.dur);
+        event.field[KJ_DUR] = kineto_span(numbers.dur);
     }
     for (size_t i = 0; i < open->arg_count; i++) {
         struct kj_span key = place_span(open, open->arg[i].key);

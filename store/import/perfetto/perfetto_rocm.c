@@ -12,39 +12,18 @@
 #include "store/import/perfetto/perfetto_private.h"
 #include "store/store.h"
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-static const struct kj_arg *argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return &event->arg[i];
-    return NULL;
-}
-
-static void put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
-                         struct kj_span value)
-{
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] = (struct kj_arg){span_of(key), value, id};
-}
-
 /* Appends an argument under the name that Kineto has for it. */
 static void put_as(struct kj_event *event, const char *from, enum kineto_arg id, const char *key)
 {
-    const struct kj_arg *arg = argument(event, from);
+    const struct kj_arg *arg = kineto_argument(event, from);
     if (arg)
-        put_argument(event, id, key, arg->value);
+        kineto_put_argument(event, id, key, arg->value);
 }
 
 /* Takes an argument out that means something else in a trace of Kineto. */
 static void drop(struct kj_event *event, const char *key)
 {
-    const struct kj_arg *arg = argument(event, key);
+    const struct kj_arg *arg = kineto_argument(event, key);
     if (!arg)
         return;
     size_t place = (size_t)(arg - event->arg);
@@ -55,12 +34,12 @@ static void drop(struct kj_event *event, const char *key)
 /* The number at the end of the name of an agent: 4 of 4 and of "Agent-4"; "0": none. */
 static struct kj_span number_of(const struct kj_arg *agent)
 {
-    struct kj_span text = agent ? kineto_inside(agent->value) : span_of("");
+    struct kj_span text = agent ? kineto_inside(agent->value) : kineto_span("");
     size_t first = text.bytes;
     while (first && text.text[first - 1] >= '0' && text.text[first - 1] <= '9')
         first--;
     struct kj_span number = {text.text + first, text.bytes - first};
-    return number.bytes ? number : span_of("0");
+    return number.bytes ? number : kineto_span("0");
 }
 
 static bool holds(struct kj_span span, const char *text)
@@ -78,7 +57,7 @@ static void name_copy(struct kj_event *event)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (holds(event->field[KJ_NAME], names[i][0]))
             name = names[i][1];
-    event->field[KJ_NAME] = span_of(name);
+    event->field[KJ_NAME] = kineto_span(name);
 }
 
 /* A copy of rocprofv3 is of the agent that is no host. */
@@ -86,16 +65,16 @@ static void translate_copy(struct kj_event *event)
 {
     bool host_out = holds(event->field[KJ_NAME], "DEVICE_TO_HOST");
     name_copy(event);
-    put_argument(event, KINETO_ARG_DEVICE, "device",
-                 number_of(argument(event, host_out ? "src_agent" : "dst_agent")));
-    put_argument(event, KINETO_ARG_STREAM, "stream", span_of("-2")); /* not of a queue */
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device",
+                        number_of(kineto_argument(event, host_out ? "src_agent" : "dst_agent")));
+    kineto_put_argument(event, KINETO_ARG_STREAM, "stream", kineto_span("-2")); /* not of a queue */
     put_as(event, "copy_bytes", KINETO_ARG_BYTES, "bytes");
 }
 
 /* A call, or a range of ROCTX: its thread is an argument, because its track is none. */
 static void translate_call(struct kj_event *event)
 {
-    const struct kj_arg *thread = argument(event, "tid");
+    const struct kj_arg *thread = kineto_argument(event, "tid");
     if (thread)
         event->field[KJ_TID] = thread->value;
 }
@@ -116,7 +95,7 @@ static bool translate_rocprofv3(struct kj_event *event)
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
         if (!kineto_equals(event->field[KJ_CAT], categories[i].theirs))
             continue;
-        event->field[KJ_CAT] = span_of(categories[i].category);
+        event->field[KJ_CAT] = kineto_span(categories[i].category);
         drop(event, "kind"); /* of the record; Kineto's is the way of a copy */
         if (categories[i].launches)
             put_as(event, "corr_id", KINETO_ARG_CORRELATION, "correlation");
@@ -124,7 +103,8 @@ static bool translate_rocprofv3(struct kj_event *event)
             categories[i].translate(event);
             return true;
         }
-        put_argument(event, KINETO_ARG_DEVICE, "device", number_of(argument(event, "agent")));
+        kineto_put_argument(event, KINETO_ARG_DEVICE, "device",
+                            number_of(kineto_argument(event, "agent")));
         put_as(event, "queue", KINETO_ARG_STREAM, "stream");
         return true;
     }
@@ -154,8 +134,8 @@ static void place_on_device(struct perfetto *perfetto, struct kj_event *event, s
 {
     static const char *const devices[] = {"Dispatch [", "Device "}, *const queues[] = {"Queue ",
                                                                                        "Stream "};
-    const struct kj_arg *queue = argument(event, "queue");
-    struct kj_span stream = span_of("0");
+    const struct kj_arg *queue = kineto_argument(event, "queue");
+    struct kj_span stream = kineto_span("0");
     int64_t number;
     for (size_t i = 0; i < 2 && !copy; i++) {
         struct kj_span device = digits_behind(track, devices[i]),
@@ -169,14 +149,14 @@ static void place_on_device(struct perfetto *perfetto, struct kj_event *event, s
         stream = queue->value;
     drop(event, "device");
     drop(event, "stream");
-    put_argument(event, KINETO_ARG_DEVICE, "device", span_of(perfetto->gpu));
-    put_argument(event, KINETO_ARG_STREAM, "stream", copy ? span_of("-2") : stream);
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(perfetto->gpu));
+    kineto_put_argument(event, KINETO_ARG_STREAM, "stream", copy ? kineto_span("-2") : stream);
 }
 
 /* Is an operation of a GPU a copy? Those that are shown by stream are of one category. */
 static bool is_copy(const struct kj_event *event)
 {
-    const struct kj_arg *kind = argument(event, "op");
+    const struct kj_arg *kind = kineto_argument(event, "op");
     return kineto_equals(event->field[KJ_CAT], "rocm_memory_copy") ||
            holds(event->field[KJ_NAME], "MEMORY_COPY") ||
            (kind && kineto_equals(kind->value, "COPY"));
@@ -192,7 +172,7 @@ static void translate_rocprof_sys(struct perfetto *perfetto, struct kj_event *ev
                       {"rocm_hip_api", "\"hip_runtime\""}, {"rocm_hip", "\"hip_runtime\""},
                       {"rocm_hsa_api", "\"hip_driver\""},  {"rocm_hsa", "\"hip_driver\""},
                       {"rocm_marker_api", "\"roctx\""},    {"rocm_roctx", "\"roctx\""}};
-    const struct kj_arg *kind = argument(event, "op");
+    const struct kj_arg *kind = kineto_argument(event, "op");
     size_t i = 0, count = sizeof categories / sizeof *categories;
     while (i < count && !kineto_equals(event->field[KJ_CAT], categories[i].theirs))
         i++;
@@ -201,13 +181,13 @@ static void translate_rocprof_sys(struct perfetto *perfetto, struct kj_event *ev
     bool copy = is_copy(event), barrier = kind && kineto_equals(kind->value, "BARRIER");
     put_as(event, "corr_id", KINETO_ARG_CORRELATION, "correlation");
     if (categories[i].category) {
-        event->field[KJ_CAT] = span_of(categories[i].category);
+        event->field[KJ_CAT] = kineto_span(categories[i].category);
         return;
     }
     drop(event, "kind");
-    event->field[KJ_CAT] = span_of(copy ? "\"gpu_memcpy\"" : "\"kernel\"");
+    event->field[KJ_CAT] = kineto_span(copy ? "\"gpu_memcpy\"" : "\"kernel\"");
     if (barrier)
-        event->field[KJ_CAT] = span_of("\"cuda_sync\"");
+        event->field[KJ_CAT] = kineto_span("\"cuda_sync\"");
     place_on_device(perfetto, event, track, copy);
     if (copy)
         name_copy(event);
@@ -217,6 +197,6 @@ void perfetto_rocm(struct perfetto *perfetto, struct kj_event *event, struct pb_
 {
     if (!kineto_equals(event->field[KJ_PH], "X"))
         return;
-    if (!argument(event, "corr_id") || !translate_rocprofv3(event))
+    if (!kineto_argument(event, "corr_id") || !translate_rocprofv3(event))
         translate_rocprof_sys(perfetto, event, track);
 }

@@ -15,10 +15,9 @@
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/rocm/rocm_private.h"
 
-#define BYTES_MOST  ((size_t)4 << 30)
-#define CELLS_MOST  64
-#define HEAD_LOOKED 8192
-#define TEXT_MOST   128
+#define BYTES_MOST ((size_t)4 << 30)
+#define CELLS_MOST 64
+#define TEXT_MOST  128
 
 /* Columns that are read: key, names in the versions of the tables */
 #define COLUMN_MAP(X) \
@@ -58,22 +57,15 @@ struct reading {
     int64_t short_rows;
 };
 
-static bool holds(const unsigned char *line, size_t bytes, const char *word)
-{
-    return memmem(line, bytes, word, strlen(word)) != NULL;
-}
-
 /* Does the first line name the columns of such a table? That of counters has a row for each counter
  * of a kernel. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    const unsigned char *end =
-        bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
-    size_t line = end ? (size_t)(end - head) : 0;
-    return line && holds(head, line, "Start_Timestamp") && holds(head, line, "End_Timestamp") &&
-           !holds(head, line, "Counter_Name") &&
-           (holds(head, line, "Kernel_Name") || holds(head, line, "Destination_Agent_Id") ||
-            holds(head, line, "Function"));
+    size_t line = imp_csv_first_line(head, bytes);
+    return line && imp_holds(head, line, "Start_Timestamp") &&
+           imp_holds(head, line, "End_Timestamp") && !imp_holds(head, line, "Counter_Name") &&
+           (imp_holds(head, line, "Kernel_Name") || imp_holds(head, line, "Destination_Agent_Id") ||
+            imp_holds(head, line, "Function"));
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------------------- */

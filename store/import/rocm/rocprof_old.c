@@ -40,25 +40,10 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return false;
 }
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-/* The value of an argument; absent: there is none. */
-static struct kj_span argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return event->arg[i].value;
-    return (struct kj_span){NULL, 0};
-}
-
 static int look(void *ctx, const struct kj_event *event)
 {
     struct reading *reading = ctx;
-    struct kj_span name = kineto_inside(argument(event, "name"));
+    struct kj_span name = kineto_inside(kineto_value(event, "name"));
     int64_t pid, gpu;
     if (!name.text || !kineto_equals(event->field[KJ_NAME], "process_name") ||
         !kineto_int(event->field[KJ_PID], &pid))
@@ -79,15 +64,15 @@ static int look(void *ctx, const struct kj_event *event)
 static struct kj_span in_us(int64_t ns, char text[32])
 {
     snprintf(text, 32, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
-    return span_of(text);
+    return kineto_span(text);
 }
 
 /* Times of an event are whole us; its arguments have them in ns. */
 static void take_exact_times(struct reading *reading, struct kj_event *event)
 {
     int64_t start, end;
-    if (!kineto_int(argument(event, "BeginNs"), &start) ||
-        !kineto_int(argument(event, "EndNs"), &end) || start <= 0 || end < start)
+    if (!kineto_int(kineto_value(event, "BeginNs"), &start) ||
+        !kineto_int(kineto_value(event, "EndNs"), &end) || start <= 0 || end < start)
         return;
     event->field[KJ_TS] = in_us(start, reading->start);
     event->field[KJ_DUR] = in_us(end - start, reading->dur);
@@ -97,13 +82,11 @@ static void take_exact_times(struct reading *reading, struct kj_event *event)
 static void place_on_device(struct reading *reading, struct kj_event *event, int64_t gpu)
 {
     int64_t device;
-    if (gpu < 0 && kineto_int(argument(event, "dev-id"), &device) && device >= 0 &&
+    if (gpu < 0 && kineto_int(kineto_value(event, "dev-id"), &device) && device >= 0 &&
         device < GPUS_MOST)
         gpu = device;
     snprintf(reading->device, sizeof reading->device, "%" PRId64, gpu < 0 ? 0 : gpu);
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] =
-            (struct kj_arg){span_of("device"), span_of(reading->device), KINETO_ARG_DEVICE};
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(reading->device));
 }
 
 static bool translate(void *ctx, struct kj_event *event)
@@ -119,15 +102,16 @@ static bool translate(void *ctx, struct kj_event *event)
     take_exact_times(reading, event);
     if (*layer >= LAYER_COPY) {
         bool kernel = *layer >= LAYER_GPU;
-        event->field[KJ_CAT] = span_of(kernel ? "\"kernel\"" : "\"cuda_sync\"");
+        event->field[KJ_CAT] = kineto_span(kernel ? "\"kernel\"" : "\"cuda_sync\"");
         place_on_device(reading, event, kernel ? *layer - LAYER_GPU : -1);
-    } else if (!kineto_is_null(argument(event, "pid")) && !kineto_is_null(argument(event, "tid"))) {
-        event->field[KJ_PID] = argument(event, "pid");
-        event->field[KJ_TID] = argument(event, "tid");
+    } else if (!kineto_is_null(kineto_value(event, "pid")) &&
+               !kineto_is_null(kineto_value(event, "tid"))) {
+        event->field[KJ_PID] = kineto_value(event, "pid");
+        event->field[KJ_TID] = kineto_value(event, "tid");
     }
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         if ((int64_t)layers[i].layer == *layer)
-            event->field[KJ_CAT] = span_of(layers[i].category);
+            event->field[KJ_CAT] = kineto_span(layers[i].category);
     return true;
 }
 

@@ -29,25 +29,10 @@ static bool recognises(const unsigned char *head, size_t bytes)
            (memmem(head, bytes, "\"name\":\"GPU", 11) || memmem(head, bytes, "{\"desc\":", 8));
 }
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-/* The text of an argument; absent: there is none. */
-static struct kj_span argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return kineto_inside(event->arg[i].value);
-    return (struct kj_span){NULL, 0};
-}
-
 static int look(void *ctx, const struct kj_event *event)
 {
     struct reading *reading = ctx;
-    struct kj_span name = argument(event, "name");
+    struct kj_span name = kineto_inside(kineto_value(event, "name"));
     int64_t pid, gpu;
     if (!name.text || name.bytes < 4 || memcmp(name.text, "GPU", 3) ||
         !kineto_equals(event->field[KJ_NAME], "process_name") ||
@@ -58,11 +43,6 @@ static int look(void *ctx, const struct kj_event *event)
     return imp_map_put(&reading->gpus, pid, 0, gpu);
 }
 
-static bool begins(struct kj_span span, const char *with)
-{
-    return span.text && span.bytes >= strlen(with) && !memcmp(span.text, with, strlen(with));
-}
-
 /* Puts an operation on its GPU. Executions of graphs and ranges of the program span operations. */
 static void translate_operation(struct reading *reading, struct kj_event *event, int64_t gpu)
 {
@@ -70,24 +50,24 @@ static void translate_operation(struct reading *reading, struct kj_event *event,
                                              [RPD_COPY] = "\"gpu_memcpy\"",
                                              [RPD_FILL] = "\"gpu_memset\"",
                                              [RPD_OTHER] = "\"cuda_sync\""};
-    struct kj_span desc = argument(event, "desc"), name = kineto_inside(event->field[KJ_NAME]);
+    struct kj_span desc = kineto_inside(kineto_value(event, "desc")),
+                   name = kineto_inside(event->field[KJ_NAME]);
     char type[TYPE_MOST] = "";
     if (desc.text)
         snprintf(type, sizeof type, "%.*s", (int)(desc.bytes & 0xffff), desc.text);
-    bool spans = !desc.text || begins(desc, "UserMarker frame");
+    bool spans = !desc.text || kineto_begins(desc, "UserMarker frame");
     enum rpd_operation operation = rpd_operation_of(type, name.text && name.bytes ? "-" : "");
-    event->field[KJ_CAT] = span_of(spans ? "\"gpu_user_annotation\"" : categories[operation]);
+    event->field[KJ_CAT] = kineto_span(spans ? "\"gpu_user_annotation\"" : categories[operation]);
     snprintf(reading->device, sizeof reading->device, "%" PRId64, gpu);
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] =
-            (struct kj_arg){span_of("device"), span_of(reading->device), KINETO_ARG_DEVICE};
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(reading->device));
 }
 
 /* Arrows do not say which call they begin at, and counters of the GPUs are kept by the database. */
 static bool translate(void *ctx, struct kj_event *event)
 {
     struct reading *reading = ctx;
-    struct kj_span name = kineto_inside(event->field[KJ_NAME]), desc = argument(event, "desc");
+    struct kj_span name = kineto_inside(event->field[KJ_NAME]),
+                   desc = kineto_inside(kineto_value(event, "desc"));
     int64_t pid;
     if (!kineto_equals(event->field[KJ_PH], "X") && !kineto_equals(event->field[KJ_PH], "i"))
         return kineto_equals(event->field[KJ_PH], "M");
@@ -97,10 +77,10 @@ static bool translate(void *ctx, struct kj_event *event)
         translate_operation(reading, event, *gpu);
     else if (name.text && desc.text && name.bytes == desc.bytes &&
              !memcmp(name.text, desc.text, desc.bytes)) /* a range has its text twice */
-        event->field[KJ_CAT] = span_of("\"user_annotation\"");
+        event->field[KJ_CAT] = kineto_span("\"user_annotation\"");
     else
         event->field[KJ_CAT] =
-            span_of(begins(name, "hsa_") ? "\"cuda_driver\"" : "\"cuda_runtime\"");
+            kineto_span(kineto_begins(name, "hsa_") ? "\"cuda_driver\"" : "\"cuda_runtime\"");
     return true;
 }
 

@@ -20,18 +20,13 @@
 #define ENTRY_VALUES 65536
 #define TEXT_MOST    4096
 
-static bool holds(const unsigned char *head, size_t bytes, const char *word)
-{
-    return memmem(head, bytes, word, strlen(word)) != NULL;
-}
-
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    if (!bytes || head[0] != '{' || holds(head, bytes, "\"ph\""))
+    if (!bytes || head[0] != '{' || imp_holds(head, bytes, "\"ph\""))
         return false;
-    return (holds(head, bytes, "\"entries\"") && holds(head, bytes, "\"profiling_name\"") &&
-            holds(head, bytes, "\"collective_seq_id\"")) ||
-           (holds(head, bytes, "\"pg_config\"") && holds(head, bytes, "\"pg_status\""));
+    return (imp_holds(head, bytes, "\"entries\"") && imp_holds(head, bytes, "\"profiling_name\"") &&
+            imp_holds(head, bytes, "\"collective_seq_id\"")) ||
+           (imp_holds(head, bytes, "\"pg_config\"") && imp_holds(head, bytes, "\"pg_status\""));
 }
 
 /* ---- values ------------------------------------------------------------------------------------ */

@@ -35,28 +35,6 @@ static bool recognises(const unsigned char *head, size_t bytes)
            (memmem(head, bytes, "\"gpu_op\"", 8) || memmem(head, bytes, "\"cpu_op\"", 8));
 }
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-static void put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
-                         struct kj_span value)
-{
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] = (struct kj_arg){span_of(key), value, id};
-}
-
-/* The value of an argument; absent: there is none. */
-static struct kj_span argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return event->arg[i].value;
-    return (struct kj_span){NULL, 0};
-}
-
 /* The beginning of a text, terminated. */
 static const char *text_of(struct kj_span span, char text[NAME_MOST])
 {
@@ -93,7 +71,7 @@ static int look(void *ctx, const struct kj_event *event)
 {
     struct reading *reading = ctx;
     char text[NAME_MOST];
-    const char *name = text_of(argument(event, "name"), text);
+    const char *name = text_of(kineto_value(event, "name"), text);
     int64_t pid;
     int rank;
     if (!kineto_equals(event->field[KJ_NAME], "process_name") ||
@@ -118,12 +96,12 @@ static void translate_copy(struct reading *reading, struct kj_event *event, cons
     const char *size = strchr(name, '[');
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strstr(name, ways[i][0]))
-            event->field[KJ_NAME] = span_of(ways[i][1]);
+            event->field[KJ_NAME] = kineto_span(ways[i][1]);
     if (!size || !isdigit((unsigned char)size[1]))
         return;
     snprintf(reading->bytes, sizeof reading->bytes, "%" PRId64,
              (int64_t)strtoll(size + 1, NULL, 10));
-    put_argument(event, KINETO_ARG_BYTES, "bytes", span_of(reading->bytes));
+    kineto_put_argument(event, KINETO_ARG_BYTES, "bytes", kineto_span(reading->bytes));
 }
 
 /* What ran on a GPU: a kernel has the name of its function, all else that of the call. */
@@ -131,7 +109,7 @@ static void translate_command(struct reading *reading, struct kj_event *event, i
 {
     char text[NAME_MOST];
     const char *name = text_of(event->field[KJ_NAME], text), *category = "\"kernel\"";
-    struct kj_span id = argument(event, "id");
+    struct kj_span id = kineto_value(event, "id");
     name += begins(name, "Tile #") && strchr(name, ':') ? strcspn(name, ":") + 2 : 0;
     bool copy = begins(name, "zeCommandListAppendMemoryCopy") || begins(name, "clEnqueueRead") ||
                 begins(name, "clEnqueueWrite") || begins(name, "clEnqueueCopy");
@@ -141,11 +119,11 @@ static void translate_command(struct reading *reading, struct kj_event *event, i
         category = "\"gpu_memset\"";
     else if (begins(name, "zeCommandListAppend") || begins(name, "clEnqueue"))
         category = "\"cuda_sync\""; /* barriers, events */
-    event->field[KJ_CAT] = span_of(category);
+    event->field[KJ_CAT] = kineto_span(category);
     snprintf(reading->device, sizeof reading->device, "%" PRId64, gpu);
-    put_argument(event, KINETO_ARG_DEVICE, "device", span_of(reading->device));
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(reading->device));
     if (!kineto_is_null(id))
-        put_argument(event, KINETO_ARG_CORRELATION, "correlation", id);
+        kineto_put_argument(event, KINETO_ARG_CORRELATION, "correlation", id);
     if (copy)
         translate_copy(reading, event, name);
 }
@@ -168,7 +146,7 @@ static void translate_call(struct kj_event *event)
         category = "\"mpi\"";
     else if (begins(name, "oneCCL"))
         category = "\"ccl\"";
-    event->field[KJ_CAT] = span_of(category);
+    event->field[KJ_CAT] = kineto_span(category);
 }
 
 /* The arrow from a call to its command becomes a call of its own: the range around it may launch
@@ -180,11 +158,11 @@ static bool translate_launch(struct kj_event *event)
     if (!kineto_equals(event->field[KJ_PH], "s") || !cat.text ||
         !memmem(cat.text, cat.bytes, flow, sizeof flow - 1))
         return false;
-    put_argument(event, KINETO_ARG_CORRELATION, "correlation", event->field[KJ_ID]);
-    event->field[KJ_PH] = span_of("\"X\"");
-    event->field[KJ_DUR] = span_of("0");
-    event->field[KJ_NAME] = span_of("\"Launch\"");
-    event->field[KJ_CAT] = span_of("\"xpu_driver\"");
+    kineto_put_argument(event, KINETO_ARG_CORRELATION, "correlation", event->field[KJ_ID]);
+    event->field[KJ_PH] = kineto_span("\"X\"");
+    event->field[KJ_DUR] = kineto_span("0");
+    event->field[KJ_NAME] = kineto_span("\"Launch\"");
+    event->field[KJ_CAT] = kineto_span("\"xpu_driver\"");
     return true;
 }
 
@@ -201,7 +179,7 @@ static bool translate(void *ctx, struct kj_event *event)
     else if (kineto_equals(event->field[KJ_CAT], "cpu_op"))
         translate_call(event);
     else if (kineto_equals(event->field[KJ_CAT], "os_op"))
-        event->field[KJ_CAT] = span_of("\"osrt\"");
+        event->field[KJ_CAT] = kineto_span("\"osrt\"");
     return true;
 }
 

@@ -52,15 +52,6 @@ static int room_for(struct reading *reading, void **list, size_t *room, size_t c
     return 0;
 }
 
-static struct kj_span argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return event->arg[i].value;
-    return (struct kj_span){0};
-}
-
 static bool number_within(struct kj_span span, int64_t least, int64_t most, int64_t *out)
 {
     return kineto_int(span, out) && *out >= least && *out <= most;
@@ -70,7 +61,7 @@ static bool number_within(struct kj_span span, int64_t least, int64_t most, int6
 static int read_thread(struct reading *reading, const struct kj_event *event)
 {
     struct workers_timeline *timeline = &reading->timeline;
-    struct kj_span name = kineto_inside(argument(event, "name"));
+    struct kj_span name = kineto_inside(kineto_value(event, "name"));
     struct workers_thread thread;
     char text[64];
     int rc;
@@ -118,8 +109,8 @@ static int read_op(struct reading *reading, const struct kj_event *event)
         llabs(op.start) > INT64_MAX / 4 || llabs(op.dur) > INT64_MAX / 4 ||
         !number_within(event->field[KJ_PID], 0, WORKERS_PLACE_MOST, &op.pid) ||
         !kineto_int(event->field[KJ_TID], &op.tid) ||
-        !number_within(argument(event, "step"), 0, WORKERS_STEP_MOST, &op.step) ||
-        !number_within(argument(event, "seq_id"), 0, WORKERS_SEQUENCE_MOST - 1, &sequence)) {
+        !number_within(kineto_value(event, "step"), 0, WORKERS_STEP_MOST, &op.step) ||
+        !number_within(kineto_value(event, "seq_id"), 0, WORKERS_SEQUENCE_MOST - 1, &sequence)) {
         timeline->malformed++;
         return 0;
     }

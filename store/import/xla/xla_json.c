@@ -54,23 +54,9 @@ static struct pb_span text_of(struct kj_span span)
     return (struct pb_span){(const unsigned char *)span.text, span.text ? span.bytes : 0};
 }
 
-static struct kj_span span_of(const char *text)
-{
-    return (struct kj_span){text, strlen(text)};
-}
-
-static struct kj_arg *argument(const struct kj_event *event, const char *key)
-{
-    for (size_t i = 0; i < event->arg_count; i++)
-        if (event->arg[i].key.bytes == strlen(key) &&
-            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
-            return &event->arg[i];
-    return NULL;
-}
-
 static struct pb_span argument_text(const struct kj_event *event, const char *key)
 {
-    const struct kj_arg *arg = argument(event, key);
+    const struct kj_arg *arg = kineto_argument(event, key);
     return arg ? text_of(arg->value) : (struct pb_span){NULL, 0};
 }
 
@@ -121,21 +107,13 @@ static int look(void *ctx, const struct kj_event *event)
 
 /* ---- events ----------------------------------------------------------------------------------------------------------------- */
 
-/* Appends an argument that Kineto would have, if there is room. */
-static void put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
-                         struct kj_span value)
-{
-    if (event->arg_count < KJ_ARGS_MAX)
-        event->arg[event->arg_count++] = (struct kj_arg){span_of(key), value, id};
-}
-
 /* Renames an argument to what Kineto calls it. */
 static void rename_argument(struct kj_event *event, const char *key, enum kineto_arg id,
                             const char *kineto_key)
 {
-    struct kj_arg *arg = argument(event, key);
+    struct kj_arg *arg = kineto_argument(event, key);
     if (arg) {
-        arg->key = span_of(kineto_key);
+        arg->key = kineto_span(kineto_key);
         arg->id = id;
     }
 }
@@ -166,7 +144,7 @@ static void note_steps(struct reading *reading, const struct kj_event *event,
     struct xla_step step = {.place = plane->device};
     struct pb_span name = text_of(event->field[KJ_NAME]),
                    module = argument_text(event, "hlo_module"), none = {NULL, 0};
-    const struct kj_arg *number = argument(event, "step_num");
+    const struct kj_arg *number = kineto_argument(event, "step_num");
     int decimals;
     bool rounded;
     if (!kineto_time(event->field[KJ_TS], 1000, &step.start, &decimals, &rounded) ||
@@ -207,14 +185,14 @@ static void translate_device(struct kj_event *event, const struct plane *plane, 
         (xla_is_tpu(plane->kind) &&
          xla_is_container(argument_text(event, "hlo_category"), text_of(event->field[KJ_NAME]))))
         category = "\"gpu_user_annotation\"";
-    else if (argument(event, "memcpy_details"))
+    else if (kineto_argument(event, "memcpy_details"))
         category = "\"gpu_memcpy\"";
-    else if (argument(event, "memset_details"))
+    else if (kineto_argument(event, "memset_details"))
         category = "\"gpu_memset\"";
-    event->field[KJ_CAT] = span_of(category);
+    event->field[KJ_CAT] = kineto_span(category);
     rename_argument(event, "correlation_id", KINETO_ARG_CORRELATION, "correlation");
-    put_argument(event, KINETO_ARG_DEVICE, "device", span_of(line->device));
-    put_argument(event, KINETO_ARG_STREAM, "stream", span_of(line->stream));
+    kineto_put_argument(event, KINETO_ARG_DEVICE, "device", kineto_span(line->device));
+    kineto_put_argument(event, KINETO_ARG_STREAM, "stream", kineto_span(line->stream));
 }
 
 static void translate_host(struct kj_event *event)
@@ -225,14 +203,14 @@ static void translate_host(struct kj_event *event)
                                                 {"op", "\"cpu_op\""},
                                                 {"xla", "\"xla\""}};
     struct kj_span name = kineto_inside(event->field[KJ_NAME]);
-    const char *category =
-        xla_host_category(text_of(event->field[KJ_NAME]), argument(event, "correlation_id") != NULL,
-                          argument(event, "hlo_op") != NULL);
+    const char *category = xla_host_category(text_of(event->field[KJ_NAME]),
+                                             kineto_argument(event, "correlation_id") != NULL,
+                                             kineto_argument(event, "hlo_op") != NULL);
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
         if (!strcmp(categories[i][0], category))
-            event->field[KJ_CAT] = span_of(categories[i][1]);
-    if (argument(event, "step_num"))
-        event->field[KJ_CAT] = span_of("\"user_annotation\"");
+            event->field[KJ_CAT] = kineto_span(categories[i][1]);
+    if (kineto_argument(event, "step_num"))
+        event->field[KJ_CAT] = kineto_span("\"user_annotation\"");
     if (name.text && name.bytes > 1 && name.text[0] == '$')
         event->field[KJ_NAME] = (struct kj_span){name.text + 1, name.bytes - 1};
     rename_argument(event, "correlation_id", KINETO_ARG_CORRELATION, "correlation");
