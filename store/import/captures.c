@@ -275,8 +275,8 @@ static size_t table_prefix(const char *path)
 }
 
 /* Does a file go on with the one before it? rocprofv3 has a table for each kind of record. msprof
- * cuts large timelines and tables into slices, and
- * exports a graph iteration by iteration. Two of the same number are two exports. */
+ * cuts large timelines and tables into slices, and exports a graph iteration by iteration. Two of
+ * the same number are two exports. */
 static bool continues(const struct imp_file *before, const struct imp_file *file)
 {
     struct piece_name left, right;

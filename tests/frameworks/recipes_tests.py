@@ -50,6 +50,14 @@ def waits_for_input(run, share, text=None):
         assert any(text in line for line in advice["evidence"]), advice["evidence"]
 
 
+def spends_phases(run, share, name, action=""):
+    """The phase of that name is the cause; it takes what was planted."""
+    advice = first_of(run)
+    assert advice["id"] == name.upper() and action in advice["action"], run.report["findings"]
+    took = next(row["wall_ms"] for row in run.report["phases"] if row["name"] == name)
+    near(100 * took / run.truth["loop"], share)
+
+
 def test_recipe_weights_are_averaged_one_by_one():
     run, share = recorded("averages")
     names_host(run, share, "follow")
@@ -63,10 +71,7 @@ def test_recipe_tokens_are_made_in_the_loop():
 
 def test_recipe_an_evaluation_after_each_epoch():
     run, share = recorded("evaluates", "transformers", "accelerate")
-    advice = first_of(run)
-    assert advice["id"] == "EVALUATION" and "eval_steps" in advice["action"], run.report["findings"]
-    took = next(row["wall_ms"] for row in run.report["phases"] if row["name"] == "evaluation")
-    near(100 * took / run.truth["loop"], share)
+    spends_phases(run, share, "evaluation", "eval_steps")
 
 
 def test_recipe_lightning_steps_two_optimizers():
@@ -76,9 +81,7 @@ def test_recipe_lightning_steps_two_optimizers():
 
 def test_recipe_samples_are_drawn_now_and_then():
     run, share = recorded("diffuses")
-    assert first_of(run)["id"] == "EVALUATION", run.report["findings"]
-    took = next(row["wall_ms"] for row in run.report["phases"] if row["name"] == "evaluation")
-    near(100 * took / run.truth["loop"], share)
+    spends_phases(run, share, "evaluation")
 
 
 def test_recipe_an_environment_of_python():
@@ -103,9 +106,7 @@ def test_recipe_every_number_is_logged():
 
 def test_recipe_checkpoints_of_safetensors():
     run, share = recorded("saves", "safetensors")
-    assert first_of(run)["id"] == "CHECKPOINT", run.report["findings"]
-    took = next(row["wall_ms"] for row in run.report["phases"] if row["name"] == "checkpoint")
-    near(100 * took / run.truth["loop"], share)
+    spends_phases(run, share, "checkpoint")
 
 
 def test_recipe_checkpoints_that_a_thread_writes():
