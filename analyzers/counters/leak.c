@@ -31,10 +31,10 @@ static void leak_absent(struct an_context *context, const char *reason)
 
 /* ---- the trend ------------------------------------------------------------------------------- */
 
-/* What a process held at the end of some counted steps, spread evenly over all of them. */
+/* What a process held at the end of some counted steps, spread evenly over those that are known. */
 struct held {
     double bytes[BOUNDS];
-    size_t steps; /* from the first to the last one */
+    double at[BOUNDS]; /* counted steps until then */
     int64_t first_step, last_step;
 };
 
@@ -50,19 +50,20 @@ static double mean_and_limit(const double *values, size_t count, double *distanc
 /* Fills the growth and its interval; returns whether it is a leak. */
 static bool is_leak(const struct held *held, struct an_leak *leak)
 {
-    double grown[BOUNDS - 1], mean[WINDOWS], distance;
+    double grown[BOUNDS - 1], mean[WINDOWS], distance; /* bytes a step */
     bool steady = true;
     for (size_t i = 0; i + 1 < BOUNDS; i++)
-        grown[i] = held->bytes[i + 1] - held->bytes[i];
+        grown[i] = (held->bytes[i + 1] - held->bytes[i]) / (held->at[i + 1] - held->at[i]);
     for (size_t window = 0; window < WINDOWS; window++) {
         mean[window] = mean_and_limit(grown + window * BLOCKS, BLOCKS, &distance);
         steady = steady && mean[window] > distance;
     }
-    double all = mean_and_limit(grown, BOUNDS - 1, &distance),
-           steps = (double)held->steps / (BOUNDS - 1), sum = all * (BOUNDS - 1);
-    leak->bytes_per_step = an_num(all / steps);
-    leak->low = an_num((all - distance) / steps);
-    leak->high = an_num((all + distance) / steps);
+    double sum = held->bytes[BOUNDS - 1] - held->bytes[0],
+           all = sum / (held->at[BOUNDS - 1] - held->at[0]);
+    (void)mean_and_limit(grown, BOUNDS - 1, &distance);
+    leak->bytes_per_step = an_num(all);
+    leak->low = an_num(all - distance);
+    leak->high = an_num(all + distance);
     leak->first_step = held->first_step;
     leak->last_step = held->last_step;
     return steady && all > distance && mean[WINDOWS - 1] >= SLOWING_LEAST * mean[0] &&
@@ -71,39 +72,75 @@ static bool is_leak(const struct held *held, struct an_leak *leak)
 
 /* ---- what a process holds -------------------------------------------------------------------- */
 
+/* The end of a counted step, and what the process was last seen to hold by then. */
+struct end {
+    int64_t step, start, time;
+    double at; /* counted steps until the bytes were seen */
+    double bytes;
+};
+
 /* Counted steps with an end, in `ends`. */
 static size_t ends_of(const struct an_context *context, const struct an_lane *lane,
-                      const struct an_step **ends)
+                      struct end *ends)
 {
     size_t count = 0;
-    for (size_t i = lane->first; i < an_lane_end(lane); i++)
-        if (an_step_counted(&context->step[i]) && context->step[i].end != STORE_ABSENT)
-            ends[count++] = &context->step[i];
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
+        const struct an_step *step = &context->step[i];
+        if (an_step_counted(step) && step->end != STORE_ABSENT) {
+            ends[count] = (struct end){.step = step->index,
+                                       .start = count ? ends[count - 1].time : step->start,
+                                       .time = step->end,
+                                       .at = (double)count};
+            count++;
+        }
+    }
     return count;
+}
+
+/* Keeps the ends at which the bytes are known. A counter of the program is written when it changes:
+ * it is known from its first value on. /proc is sampled by time: it is known where a sample was
+ * taken since the end before, and is what was held after that part of the step. So a sampler that
+ * starts late or pauses for a while hides a few steps and no more. */
+static size_t known_ends(const struct an_trace *trace, const struct an_track *track,
+                         struct end *ends, size_t count)
+{
+    size_t low = track->counter_first, high = an_counter_end(track), last = low, kept = 0;
+    bool sampled = an_system_owns(track);
+    for (size_t i = 0; i < count; i++) {
+        struct end end = ends[i];
+        size_t next = an_times_seek(trace->counter.time, low, high, an_time_add(end.time, 1));
+        if (next == low || (sampled && next <= last))
+            continue;
+        last = next;
+        if (sampled) {
+            double after = (double)an_time_sub(end.time, trace->counter.time[next - 1]);
+            end.at -= fmin(1, after / fmax(1, (double)an_time_sub(end.time, end.start)));
+        }
+        end.bytes = trace->counter.value[next - 1];
+        if (end.bytes >= 0 && isfinite(end.bytes))
+            ends[kept++] = end;
+    }
+    return kept;
 }
 
 /* Reads a track at the ends of steps. Returns why it cannot be judged, or NULL. */
 static const char *read_track(const struct an_trace *trace, const struct an_track *track,
-                              const struct an_step *const *ends, size_t count, struct held *held)
+                              struct end *ends, size_t count, struct held *held)
 {
-    size_t low = track->counter_first, high = an_counter_end(track), last = 0, samples = 0;
     if (count < STEPS_LEAST)
         return "fewer than 50 counted steps";
+    count = known_ends(trace, track, ends, count);
+    if (count < BOUNDS || ends[count - 1].at - ends[0].at < STEPS_LEAST - 2)
+        return an_system_owns(track) ? "the steps took too few samples of /proc"
+                                     : "the program counted what it holds in too few of its steps";
     for (size_t i = 0; i < BOUNDS; i++) {
-        const struct an_step *step = ends[i * (count - 1) / (BOUNDS - 1)];
-        size_t next = an_times_seek(trace->counter.time, low, high, an_time_add(step->end, 1));
-        held->bytes[i] = next > low ? trace->counter.value[next - 1] : NAN;
-        if (!(held->bytes[i] >= 0) || !isfinite(held->bytes[i]))
-            return "what the process holds was not sampled from its first counted step on";
-        samples += next > last;
-        last = next;
+        const struct end *end = &ends[i * (count - 1) / (BOUNDS - 1)];
+        held->bytes[i] = end->bytes;
+        held->at[i] = end->at;
     }
-    held->steps = count - 1;
-    held->first_step = ends[0]->index;
-    held->last_step = ends[count - 1]->index;
-    /* A counter of the program is written when it changes; /proc is sampled by time. */
-    return samples < BOUNDS && an_system_owns(track) ? "the steps took too few samples of /proc"
-                                                     : NULL;
+    held->first_step = ends[0].step;
+    held->last_step = ends[count - 1].step;
+    return NULL;
 }
 
 /* What counts memory that must not grow; *what names it. */
@@ -156,7 +193,7 @@ static struct an_value steps_left(const struct an_context *context, const struct
 
 /* Judges a track; keeps the leak that grows fastest. */
 static void judge(struct an_context *context, const struct an_track *track, const char *what,
-                  const struct an_step **ends)
+                  struct end *ends)
 {
     struct held held;
     struct an_leak *most = &context->result->leak, leak = {.found = true, .what = what};
@@ -185,8 +222,7 @@ static void judge(struct an_context *context, const struct an_track *track, cons
 static int leak_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_step **ends =
-        an_arena_zero(context->scratch, context->step_count + 1, sizeof *ends);
+    struct end *ends = an_arena_zero(context->scratch, context->step_count + 1, sizeof *ends);
     const char *what;
     if (!ends)
         return TACHO_ENOMEM;

@@ -135,11 +135,12 @@ static void test_figures(void **state)
     assert_string_equal(leak->what, "anonymous memory");
     assert_int_equal(leak->first_step, 1);
     assert_int_equal(leak->last_step, STEPS - 2);
-    /* From step 1 (0 arenas) to step 120 (40 arenas). */
-    assert_near(leak->bytes_per_step.value, 160 * MIB / 119, 1);
+    /* From step 1 (0 arenas), of which 850 of 900 ns were over, to step 120 (40 arenas), of which
+     * 950 of 1000. */
+    assert_near(leak->bytes_per_step.value, 160 * MIB / (119 + 50 / 900.0 - 0.05), 1);
     assert_true(leak->low.value > 0 && leak->low.value < leak->bytes_per_step.value);
     assert_true(leak->high.value > leak->bytes_per_step.value);
-    assert_near(leak->steps_left.value, 400 * 119 / 160.0, 1e-6);
+    assert_near(leak->steps_left.value, 400 * (119 + 50 / 900.0 - 0.05) / 160, 1e-6);
     assert_false(leak->rank.valid);
     fx_close(f);
 }
@@ -185,6 +186,44 @@ static void test_tracked(void **state)
     fx_close(f);
 }
 
+/* Whether a leak is found where no sample is taken in steps `from` to `until` - 1. */
+static bool is_found_with_pause(held_at *held, int from, int until, int64_t *first_step)
+{
+    struct fixture fx, *f = &fx;
+    uint64_t seed = 1;
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "counter", "rss_anon", "bytes");
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
+        double bytes = held(i, &seed);
+        if (i < from || i >= until)
+            fx_counter(f, track, i * 1000 + 850, bytes);
+    }
+    const struct an_leak *leak = &fx_analyze(f)->leak;
+    assert_null(leak->reason);
+    bool found = leak->found;
+    *first_step = leak->first_step;
+    if (found && held == linear)
+        assert_true(leak->low.value < 5.9 * MIB && 5.9 * MIB < leak->high.value);
+    fx_close(f);
+    return found;
+}
+
+/* The sampler of a busy machine starts late, or pauses: the steps that it saw are judged. */
+static void test_pauses(void **state)
+{
+    int64_t first;
+    (void)state;
+    assert_true(is_found_with_pause(linear, 0, 12, &first));
+    assert_int_equal(first, 12);
+    for (int from = 2; from < 110; from += 9) {
+        assert_true(is_found_with_pause(linear, from, from + 10, &first));
+        assert_int_equal(first, 1);
+        assert_false(is_found_with_pause(flat, from, from + 10, &first));
+        assert_false(is_found_with_pause(saturates, from, from + 10, &first));
+    }
+}
+
 static void test_not_judged(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -215,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_shapes),     cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_figures),    cmocka_unit_test(test_tracked),
         cmocka_unit_test(test_not_judged), cmocka_unit_test(test_what_grows),
+        cmocka_unit_test(test_pauses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
