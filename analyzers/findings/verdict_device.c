@@ -9,9 +9,10 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
-#define NAMED_PCT 1.0 /* of the kernels' time: less is not named */
-#define FAMILIES  5
-#define PACE_PCT  50.0 /* of the critical path: with less on the device the host sets the pace */
+#define NAMED_PCT    1.0 /* of the kernels' time: less is not named */
+#define FAMILIES     5
+#define PACE_PCT     50.0 /* of the critical path: with less on the device the host sets the pace */
+#define UNTRACED_PCT 50.0 /* of it: too much of the host is unknown to say why */
 
 static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bound)
 {
@@ -84,14 +85,13 @@ static const char *share_words(struct an_context *context)
     }
 }
 
-/* Share of the critical path that is work of the device, or of what it waits for there. */
-static double path_on_device(const struct an_critical_path *path)
+/* Share of the critical path of some causes. */
+static double path_pct(const struct an_critical_path *path, const enum an_cause *causes,
+                       size_t count)
 {
-    static const enum an_cause causes[] = {AN_CAUSE_COMPUTE, AN_CAUSE_TRANSFER, AN_CAUSE_PEERS,
-                                           AN_CAUSE_COPY, AN_CAUSE_OPAQUE};
     double sum = 0;
     for (size_t i = 0; i < path->cause_count; i++)
-        for (size_t k = 0; k < sizeof causes / sizeof *causes; k++)
+        for (size_t k = 0; k < count; k++)
             if (!strcmp(path->causes[i].key, an_cause_key(causes[k])))
                 sum += an_value_or_0(path->causes[i].pct);
     return sum;
@@ -99,12 +99,23 @@ static double path_on_device(const struct an_critical_path *path)
 
 const char *an_verdict_pace(struct an_context *context)
 {
+    /* work of the device, or of what it waits for there */
+    static const enum an_cause device[] = {AN_CAUSE_COMPUTE, AN_CAUSE_TRANSFER, AN_CAUSE_PEERS,
+                                           AN_CAUSE_COPY, AN_CAUSE_OPAQUE},
+                               unknown[] = {AN_CAUSE_UNTRACED};
     const struct an_critical_path *path = &context->result->critical_path;
     if (path->reason || path->doubt || !path->cause_count)
         return "";
-    double on_device = path_on_device(path);
+    double on_device = path_pct(path, device, sizeof device / sizeof *device),
+           untraced = path_pct(path, unknown, 1);
     if (on_device >= PACE_PCT)
         return "";
+    if (untraced >= UNTRACED_PCT)
+        return an_finding_text(context,
+                               " Only %.1f %% of the critical path is on the device: %.1f %% is "
+                               "time of the host that no range explains, so it is not known what "
+                               "its kernels wait for.",
+                               on_device, untraced);
     return an_finding_text(context,
                            " Only %.1f %% of the critical path is on the device all the same: its "
                            "kernels wait for their launches, so faster kernels alone gain little.",

@@ -2,9 +2,9 @@
  *
  * Suspected waits: a library that polls inside a range waits for the device without any call that
  * says so. It shows as long time of a thread outside of every call of the API, while the device
- * works off what was launched before, and it ends when the last of that ends. Time that only looks
- * like work of the host must not become a limit of the step: it is cut as a wait for that op, and
- * the edge is inferred.
+ * works off what was launched before, and it ends when the last of that ends, or a while later
+ * where its name says that it waits. Time that only looks like work of the host must not become a
+ * limit of the step: it is cut as a wait for that op, and the edge is inferred.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,12 @@
 #include "analyzers/device/device_edges.h"
 #include "analyzers/graph/graph_private.h"
 
-#define LEAST_NS     200000 /* shorter pieces are not looked at */
-#define MEETS_NS     100000 /* from the end of the op to the end of the piece, at most */
-#define BUSY_PCT     90     /* of the piece, the devices of the process work */
-#define STREAMS_MOST 16
-#define BACK_MOST    256 /* launches before the piece that are looked at */
+#define LEAST_NS      200000 /* shorter pieces are not looked at */
+#define MEETS_NS      100000 /* from the end of the op to the end of the piece, at most */
+#define BUSY_PCT      90     /* of the piece, the devices of the process work */
+#define SAID_BUSY_PCT 50     /* where its name says that it waits */
+#define STREAMS_MOST  16
+#define BACK_MOST     256 /* launches before the piece that are looked at */
 
 /* A piece of a thread and the op that it waited for. */
 struct suspected {
@@ -28,9 +29,20 @@ struct suspects {
     size_t count, room;
 };
 
+/* Does its name say that the range waits? So Python's tracer writes it: file:line function. */
+static bool says_wait(const struct an_context *context, uint32_t slice)
+{
+    static const char wait[] = " block_until_ready";
+    const char *name = an_trace_name(context->trace, context->trace->slice.name[slice]);
+    size_t length = strlen(name), tail = sizeof wait - 1;
+    return length > tail && !strcmp(name + length - tail, wait);
+}
+
 /* Of the last ops that were launched on each stream of a device before `start`, the one that ended
- * last and meets the end of the piece: it was queued when the piece began. AN_NONE: none. */
-static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t start, int64_t end)
+ * last, at most `meets` ns before the end of the piece: it was queued when the piece began.
+ * AN_NONE: none. */
+static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t start, int64_t end,
+                           int64_t meets)
 {
     uint32_t seen[STREAMS_MOST], best = AN_NONE;
     size_t streams = 0, first = gpu->device[device].first;
@@ -44,7 +56,7 @@ static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t 
             continue;
         seen[streams++] = gpu->op.track[op];
         if (gpu->op.start[op] > start && gpu->op.end[op] <= an_time_add(end, AN_EDGE_SLACK_NS) &&
-            an_time_sub(end, gpu->op.end[op]) <= MEETS_NS &&
+            an_time_sub(end, gpu->op.end[op]) <= meets &&
             (best == AN_NONE || gpu->op.end[op] > gpu->op.end[best]))
             best = op;
     }
@@ -53,16 +65,16 @@ static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t 
 
 /* The op that the piece [start, end) of a thread of that process waited for, AN_NONE: none. */
 static uint32_t awaited(const struct an_context *context, uint32_t process, int64_t start,
-                        int64_t end)
+                        int64_t end, bool says_so)
 {
     const struct an_devices *gpu = context->gpu;
     for (size_t device = 0; device < gpu->device_count; device++) {
         const struct an_set *busy = &gpu->split[device].busy;
         if (gpu->device[device].process != process ||
             an_spans_within(busy->span, busy->count, start, end) <
-                an_time_sub(end, start) / 100 * BUSY_PCT)
+                an_time_sub(end, start) / 100 * (says_so ? SAID_BUSY_PCT : BUSY_PCT))
             continue;
-        uint32_t op = awaited_of(gpu, device, start, end);
+        uint32_t op = awaited_of(gpu, device, start, end, says_so ? INT64_MAX : MEETS_NS);
         if (op != AN_NONE)
             return op;
     }
@@ -98,7 +110,7 @@ static int look_at(struct an_graph_build *build, struct suspects *suspects, uint
     start = trace->slice.start[slice] > start ? trace->slice.start[slice] : start;
     end = an_slice_end(trace, slice) < end ? an_slice_end(trace, slice) : end;
     if (an_time_sub(end, start) < LEAST_NS ||
-        (op = awaited(context, thread->process, start, end)) == AN_NONE)
+        (op = awaited(context, thread->process, start, end, says_wait(context, slice))) == AN_NONE)
         return 0;
     if (an_graph_cut_span(build, track, start, end, slice, AN_NODE_WAIT, AN_CAUSE_SUSPECTED,
                           &span) ||

@@ -76,6 +76,13 @@ const char *an_command_no_roles(const struct an_context *context)
                             "do)");
 }
 
+const char *an_command_no_shapes(const struct an_context *context)
+{
+    return an_command_framework(context) == AN_FRAMEWORK_JAX
+               ? "an XLA profile of a GPU has no shapes"
+               : "the trace has no shapes (record_shapes=True records them)";
+}
+
 /* The first name of the trace that begins with some words, and what follows them; NULL: none. */
 static const char *name_after(const struct an_trace *trace, const char *words)
 {

@@ -21,6 +21,9 @@ bool an_command_is_python(const struct an_context *context);
 /* Words about marks: `python` for such a program, `other` for any other one. */
 const char *an_command_marks(const struct an_context *context, const char *python,
                              const char *other);
+/* Why the shapes of operators are missing, and what records them, as a clause that others follow.
+ */
+const char *an_command_no_shapes(const struct an_context *context);
 /* What shows the steps of a program that has none, as a clause without a full stop. */
 const char *an_command_step_advice(const struct an_context *context);
 /* Why nothing is known of the parts of the steps. */

@@ -309,7 +309,8 @@ static int order_rows(struct an_trace_loader *loader, uint32_t *slice_track,
     struct an_trace *trace = loader->trace;
     id_resolve(slice_track, trace->slice.count, &loader->tracks);
     id_resolve(counter_track, trace->counter.count, &loader->tracks);
-    int rc = an_trace_order(trace, slice_track);
+    int rc = loader->part ? 0 : an_trace_join_threads(trace, slice_track);
+    rc = rc ? rc : an_trace_order(trace, slice_track);
     return rc ? rc : an_trace_order_counters(trace, counter_track);
 }
 

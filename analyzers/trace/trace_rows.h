@@ -69,4 +69,9 @@ int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling);
 int an_trace_row_key(void *ctx, const char *key, const char *value);
 int an_trace_row_metric(void *ctx, const struct store_metric *metric);
 
+/* Puts the calls of threads that the profiler shows apart onto the threads that make them
+ * (trace_threads.c): changes the tracks of slices, which are indexes, before the slices get their
+ * order. 0 or TACHO_ENOMEM. */
+int an_trace_join_threads(const struct an_trace *trace, uint32_t *slice_track);
+
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/steps/command.h"
 #include "analyzers/work/attribution_private.h"
 
 static const char *const names[AN_BY_COUNT] = {"op", "module", "line", "annotation"};
@@ -79,9 +80,8 @@ static int row_order(const void *left, const void *right)
 static struct an_attribution_row make_row(struct an_context *context, enum an_by by,
                                           const struct an_by_row *by_row, int64_t all)
 {
-    const char *silent = context->calls->shapes
-                             ? "the cost of some of its operators is not known"
-                             : "no shapes recorded; record with record_shapes=True";
+    const char *silent = context->calls->shapes ? "the cost of some of its operators is not known"
+                                                : an_command_no_shapes(context);
     struct an_attribution_row out = {.name = an_arena_text(context->arena, by_row->name),
                                      .count = by_row->count,
                                      .kernels = by_row->kernels,

@@ -10,6 +10,7 @@
 
 #include "analyzers/device/classes.h"
 #include "analyzers/device/family.h"
+#include "analyzers/steps/command.h"
 #include "analyzers/work/bounds_private.h"
 
 #define ROWS_MOST  24
@@ -300,7 +301,7 @@ static void keep_reason(struct an_context *context, const struct reasons *reason
             out->unknown_ns = reasons->ns[i];
         }
     if (out->unknown && !strcmp(out->unknown, NO_COST) && !context->calls->shapes)
-        out->unknown = "the trace has no shapes (record_shapes=True records them)";
+        out->unknown = an_command_no_shapes(context);
 }
 
 /* Finds the bound of every counted kernel and adds them up. */

@@ -467,7 +467,7 @@ static const char *why_empty(const struct an_context *context)
         return "no operators recorded that launched device work; record with torch.profiler, "
                "activities CPU and CUDA";
     return context->calls->shapes ? "no operator in the steps has known FLOPs and bytes"
-                                  : "no shapes recorded; record with record_shapes=True";
+                                  : an_command_no_shapes(context);
 }
 
 /* Finds the points, by calls or by ranges, adds those that hardware counted and places them all. */

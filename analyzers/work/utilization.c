@@ -445,7 +445,8 @@ static const char *why_silent(const struct an_flops_gather *gather)
     if (context->calls && context->calls->count)
         return context->calls->shapes
                    ? "no operator in the steps has a known cost; give --flops-per-step"
-                   : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
+                   : an_arena_format(context->arena, "%s; give --flops-per-step",
+                                     an_command_no_shapes(context));
     return an_command_marks(
         context, "no range in a step declares its FLOPs; give --flops-per-step",
         "no range in a step declares its FLOPs (tacho.work in include/tacho_nvtx.h); give "

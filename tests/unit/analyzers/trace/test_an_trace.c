@@ -61,6 +61,36 @@ static void test_order_and_parents(void **state)
     fx_close(f);
 }
 
+/* The calls of a thread that XLA lists apart go to the thread whose ranges they lie in, and stay
+ * where they are if no thread's ranges hold them. A second thread has ranges too, whose ends they
+ * cross.
+ */
+static void test_calls_apart(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 2; shift++) { /* 1: the calls lie in no thread's ranges */
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        int64_t apart = fx_track(f, f->process, "thread", "Host Threads/7", NULL),
+                second = fx_track(f, f->process, "thread", "second", NULL);
+        fx_slice(f, f->thread, 0, 1000000, "execute", FX_NONE);
+        for (int i = 0; i < 50; i++) {
+            int64_t at = i * 20000, call = at + 10000 + shift * 8000;
+            fx_slice(f, f->thread, at, at + 16000, "fusion", FX_NONE);
+            fx_slice(f, second, at + 4000, at + 12000, "copy", FX_NONE);
+            fx_slice(f, apart, call, call + 5000, "hipLaunchKernel", FX_NONE);
+        }
+        struct an_trace *t = load(f);
+        assert_int_equal(t->track[0].slice_count, shift ? 51 : 101);
+        assert_int_equal(t->track[1].slice_count, shift ? 50 : 0);
+        assert_int_equal(t->track[2].slice_count, 50);
+        if (!shift) /* execute, fusion, hipLaunchKernel */
+            assert_int_equal(t->slice.parent[2], 1);
+        an_trace_free(t);
+        fx_close(f);
+    }
+}
+
 /* Own times of random nested ranges against a table with one cell a ns. */
 static void test_own_time(void **state)
 {
@@ -622,6 +652,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_parents),
+        cmocka_unit_test(test_calls_apart),
         cmocka_unit_test(test_own_time),
         cmocka_unit_test(test_op_statistics),
         cmocka_unit_test(test_loader),
