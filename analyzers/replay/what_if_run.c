@@ -276,6 +276,25 @@ static bool on_threads(const struct an_context *context)
     return true;
 }
 
+/* Replays the steps with all of their own work faster or slower by a factor, and the CPU time that
+ * it takes. What other threads do keeps its time. Only the low ends are kept. */
+static int replay_scaled(struct an_plan *plan, double factor, struct outcome *outcome)
+{
+    struct an_what_if_state *state = plan->state;
+    const struct an_replay *replay = state->replay;
+    const struct outcome kept = *outcome;
+    for (size_t i = 0; i < replay->node_count; i++)
+        state->own[replay->node[i]] = (int64_t)((double)state->own[replay->node[i]] * factor);
+    for (size_t i = 0; i < state->steps; i++)
+        plan->floor[i] *= factor;
+    plan->busy *= factor;
+    an_replay_run(replay, &plan->change, &state->edited);
+    int rc = add_outcome(plan, outcome, false);
+    outcome->high = kept.high;
+    outcome->new_high = kept.new_high;
+    return rc;
+}
+
 /* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
  * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
  * much as the better ones are. Where most of the step goes, the better ones are replayed: they
@@ -284,20 +303,25 @@ static bool on_threads(const struct an_context *context)
  * calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
-    const struct outcome kept = *outcome;
+    const struct an_what_if_state *state = plan->state;
     double part = 1, of_sum = 1, curve = 1;
     int rc = an_plan_quicken(plan, most, &part, &of_sum);
-    if (!rc && most)
-        rc = an_plan_curve_share(plan, &curve);
-    if (!rc && most) {
-        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
-        plan->busy *= of_sum; /* faster work takes less CPU time, too */
-        rc = add_outcome(plan, outcome, false);
-        outcome->high = kept.high; /* it is a bound from below */
-        outcome->new_high = kept.new_high;
+    if (!most) {
+        outcome->low *= part;
+        outcome->new_low *= part;
+        return rc;
     }
-    outcome->low = fmin(outcome->low * part, curve * kept.low);
-    outcome->new_low = fmin(outcome->new_low * part, curve * kept.new_low);
+    rc = rc ? rc : an_plan_curve_share(plan, &curve);
+    plan->busy *= of_sum; /* faster work takes less CPU time, too */
+    rc = rc ? rc : replay_scaled(plan, 1, outcome);
+    rc = rc ? rc : replay_scaled(plan, fmin(part, curve / of_sum), outcome);
+    /* Batches of several workers arrive together: a run may begin after some of them, and end
+     * before the next ones. */
+    if (plan->route && plan->workers > 1 && (int64_t)state->steps > plan->workers) {
+        double together = 1 - (double)(plan->workers - 1) / (double)state->steps;
+        outcome->low *= together;
+        outcome->new_low *= together;
+    }
     return rc;
 }
 

@@ -14,6 +14,7 @@
 /* us; workers make a batch each, at most `prefetch` of them ahead */
 struct loader {
     int workers, prefetch, batch, compute;
+    bool uneven; /* each fourth step computes in half of the time */
 };
 
 struct batch {
@@ -40,7 +41,7 @@ static void simulate(const struct loader *loader, struct batch *batch)
         ready[worker] = own->made;
         own->asked = k ? batch[k - 1].done : 0;
         own->taken = own->asked + TAKES > own->made ? own->asked + TAKES : own->made;
-        own->done = own->taken + loader->compute * US;
+        own->done = own->taken + loader->compute * US / (loader->uneven && k % 4 == 0 ? 2 : 1);
     }
 }
 
@@ -151,9 +152,29 @@ static void test_finding(void **state)
     }
 }
 
+/* Where the loader still limits the step, its low end is what the workers make, however fast the
+ * rest of a step may become. */
+static void test_low_end(void **state)
+{
+    static const struct loader recorded = {1, 6, 60, 7, true}, changed = {3, 6, 60, 7, true};
+    const struct an_options options = {.file = "run.tacho", .what_if = "loader.workers=3"};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    record(f, &recorded);
+    const struct an_result *result = fx_analyze_with(f, &options);
+    const struct an_gain *gain = &result->advice.edits[0].gain;
+    double truth = step_of(&changed) / step_of(&recorded), low = 1 / (1 + gain->high.value / 100),
+           high = 1 / (1 + gain->low.value / 100);
+    if (low > truth || high < truth || low < 0.9 * truth)
+        fail_msg("[%.3f, %.3f] of the step, simulated %.3f", low, high, truth);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_short_queue),
-                                       cmocka_unit_test(test_finding)};
+                                       cmocka_unit_test(test_finding),
+                                       cmocka_unit_test(test_low_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
