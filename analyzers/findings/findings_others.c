@@ -3,7 +3,8 @@
  * OTHER_PROGRAMS: what other programs on the machine cost the steps. It is named by what was
  * measured (counters/contention.c): the time that the steps' thread waited for a core that others
  * had. Its gain is the replay without others. Beside it, every other gain is replayed twice: with
- * what others took, and without.
+ * what others took, and without. Others that leave the run its cores still share the cache and the
+ * memory with it: what that costs cannot be measured from here, so the finding has a ceiling only.
  */
 #include <math.h>
 #include <string.h>
@@ -14,11 +15,15 @@
 
 #define NAMED_PCT 10.0 /* of the steps' time */
 #define ALONE     "others=0"
+/* Others beside the run, on cores that it does not use: how many at least, in which part of the
+ * time. */
+#define BESIDE_CORES 0.5
+#define BESIDE_PCT   50.0
 
 const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(finding[i].id, "OTHER_PROGRAMS"))
+        if (!strcmp(finding[i].id, "OTHER_PROGRAMS") && !finding[i].gain.ceiling)
             return &finding[i];
     return NULL;
 }
@@ -129,17 +134,82 @@ static bool is_named(const struct an_system *system, const struct an_what_if *al
                NAMED_PCT;
 }
 
+/* ---- others that share the memory ------------------------------------------------------------ */
+
+/* Of the steps' time, in %: operations that memory limits, or that its caches make faster than
+ * memory. *most: the one that takes longest. */
+static double memory_pct(const struct an_result *result, const struct an_roofline_point **most)
+{
+    int64_t memory_ns = 0, all_ns = 0;
+    *most = NULL;
+    for (size_t i = 0; i < result->point_count; i++) {
+        const struct an_roofline_point *point = &result->points[i];
+        all_ns += point->time_ns;
+        if (!point->bound || (strcmp(point->bound, "memory") && strcmp(point->bound, "cached")))
+            continue;
+        memory_ns += point->time_ns;
+        if (!*most || point->time_ns > (*most)->time_ns)
+            *most = point;
+    }
+    return an_percent((double)memory_ns, (double)all_ns) / 100 *
+           an_value_or_0(result->budget.pct[AN_CLASS_COMPUTE]);
+}
+
+/* Says that others run beside the steps, where enough of these waits for memory. */
+static void add_beside(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_system *system = &context->result->system;
+    const struct an_roofline_point *most;
+    double pct = memory_pct(context->result, &most);
+    if (context->gpu || an_value_or_0(system->other_cores) < BESIDE_CORES ||
+        an_value_or_0(system->others_present_pct) < BESIDE_PCT || !(pct >= NAMED_PCT))
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "OTHER_PROGRAMS",
+        an_finding_text(context,
+                        "other programs use %.1f cores beside the run: they take no core from it, "
+                        "but they share its cache and its memory",
+                        system->other_cores.value));
+    an_finding_note(context, finding,
+                    "other programs used %.2f of %s CPUs, and more than a quarter of one in %.0f "
+                    "%% of the time (%s)",
+                    system->other_cores.value, an_trace_key(context->trace, "cpu.online"),
+                    system->others_present_pct.value, an_window_text(context));
+    an_finding_note(context, finding,
+                    "operations that memory or its caches limit take %.0f %% of the steps, most of "
+                    "it %s (%s)",
+                    pct, most->name, *most->pass ? most->pass : most->dtype);
+    an_finding_note(context, finding, "run-queue wait of the steps' thread: %.0f %% of the steps",
+                    an_value_or_0(system->cpu_wait_pct));
+    finding->action = "measure once on a quiet machine: a reserved node, or cores behind another "
+                      "cache (taskset, a cpuset)";
+    an_finding_ceiling(finding, 100, pct, FINDINGS_NOT_REPLAYED);
+    finding->method =
+        "ceiling: all the time of operations that memory or its caches limit; nothing "
+        "was replayed";
+    finding->effort = "an option of the scheduler, or another machine";
+    finding->verify = "run the same command on a quiet machine: tacho diff of both runs";
+    finding->wrong_when = "the other programs compute in their own caches, and take nothing that "
+                          "the run needs";
+    an_finding_at_most_medium(finding);
+}
+
 int an_findings_others(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
+    const struct an_system *system = &context->result->system;
     struct an_what_if alone;
-    if (!context->result->system.others_lost_pct.valid ||
-        context->result->system.others_lost_pct.value < FINDINGS_NOISE_PCT)
-        return 0;
-    if (an_what_if_of(context, ALONE, &alone))
-        return TACHO_ENOMEM;
-    if (is_named(&context->result->system, &alone))
+    bool takes_cores = false;
+    if (an_value_or_0(system->others_lost_pct) >= FINDINGS_NOISE_PCT) {
+        if (an_what_if_of(context, ALONE, &alone))
+            return TACHO_ENOMEM;
+        takes_cores = is_named(system, &alone);
+    }
+    if (takes_cores)
         add_finding(findings, &alone);
+    else
+        add_beside(findings);
     return 0;
 }
 
