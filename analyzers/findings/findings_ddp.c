@@ -296,12 +296,14 @@ static void small_collectives(struct an_findings_list *findings, double *values)
             an_number_words(context->arena, (double)places.at[i].count / (double)count, 3),
             an_time_words(context->arena,
                           (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
+    bool barriers = !strncmp(an_trace_name(context->trace, places.at[0].name), "barrier", 7);
     finding->action =
-        places.at[0].count >= CALLS_MANY * (int64_t)count
+        barriers ? "take the barriers out of the step: a collective waits for all ranks itself"
+        : places.at[0].count >= CALLS_MANY * (int64_t)count
             ? "join the tensors of these calls into one, or let DistributedDataParallel reduce "
               "gradients in its buckets; reduce what is only logged every N steps"
             : "reduce what is only logged every N steps, several values in one tensor, or with "
-              "async_op=True and a wait in the next step; take barriers out of the step";
+              "async_op=True and a wait in the next step";
     finding->effort = "some lines of code";
     finding->bound = true;
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
