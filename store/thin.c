@@ -10,14 +10,19 @@
 
 #define THINNING "cannot be written"
 
-/* The names of the tables, and the statements that thin a block of rows ?1..?2; ?3 is the span. */
+/* The names of the tables, what asks for their newest row, and the statements that thin a block of
+ * rows ?1..?2; ?3 is the span. */
 static const struct {
     const char *table;
+    enum store_statement newest;
     const char *sql[4];
 } growing[STORE_GROWING_COUNT] = {
-    [STORE_GROWING_SLICE] = {"slice", {"DELETE FROM slice WHERE rowid BETWEEN ?1 AND ?2"}},
+    [STORE_GROWING_SLICE] = {"slice",
+                             STORE_SQL_NEWEST_SLICE,
+                             {"DELETE FROM slice WHERE rowid BETWEEN ?1 AND ?2"}},
     [STORE_GROWING_AGGREGATE] =
         {"step_aggregate",
+         STORE_SQL_NEWEST_AGGREGATE,
          {"CREATE TEMP TABLE IF NOT EXISTS merged (process, step, track, name, category, detail, "
           "count, total, self, steps)",
           "INSERT INTO temp.merged SELECT process, min(step), track, name, category, detail, "
@@ -30,11 +35,13 @@ static const struct {
           "total, self, steps) SELECT ?1 + rowid - 1, * FROM temp.merged ORDER BY rowid"}},
     [STORE_GROWING_STEP] =
         {"step",
+         STORE_SQL_NEWEST_STEP,
          {"DELETE FROM step WHERE rowid IN (SELECT id FROM (SELECT rowid AS id, row_number() OVER "
           "(PARTITION BY process ORDER BY rowid) AS n FROM step WHERE rowid BETWEEN ?1 AND ?2) "
           "WHERE n % 2 = 0)"}},
     [STORE_GROWING_COUNTER] =
         {"counter",
+         STORE_SQL_NEWEST_COUNTER,
          {"DELETE FROM counter WHERE rowid IN (SELECT id FROM (SELECT rowid AS id, row_number() "
           "OVER (PARTITION BY track ORDER BY rowid) AS n FROM counter WHERE rowid BETWEEN ?1 AND "
           "?2) WHERE n % 2 = 0)"}},
@@ -63,14 +70,31 @@ static int run(store *writer, const char *sql, const int64_t number[3], int64_t 
     return code;
 }
 
+/* Sets *number to what a statement without parameters answers, 0 where that is NULL. */
+static int ask(store *writer, enum store_statement which, int64_t *number)
+{
+    sqlite3_stmt *st = store_statement(writer, which);
+    *number = 0;
+    if (!st)
+        return writer->failed;
+    errno = 0; /* see store_db_code */
+    int code = 0, status = sqlite3_step(st);
+    if (status == SQLITE_ROW)
+        *number = sqlite3_column_int64(st, 0);
+    else if (status != SQLITE_DONE)
+        code = store_note(writer, sqlite3_extended_errcode(writer->db), THINNING);
+    sqlite3_reset(st);
+    return code;
+}
+
 int store_used(store *writer, int64_t *bytes)
 {
-    int64_t pages = 0, unused = 0, page_bytes = 0;
-    int code = run(writer, "PRAGMA page_count", NULL, &pages, NULL);
+    int64_t pages, unused = 0, page_bytes = 0;
+    int code = ask(writer, STORE_SQL_PAGES, &pages);
     if (!code)
-        code = run(writer, "PRAGMA freelist_count", NULL, &unused, NULL);
+        code = ask(writer, STORE_SQL_FREE_PAGES, &unused);
     if (!code)
-        code = run(writer, "PRAGMA page_size", NULL, &page_bytes, NULL);
+        code = ask(writer, STORE_SQL_PAGE_BYTES, &page_bytes);
     *bytes = (pages - unused) * page_bytes;
     return code;
 }
@@ -82,11 +106,9 @@ int64_t store_details(const store *writer)
 
 int store_newest(store *writer, enum store_growing table, int64_t *row)
 {
-    char sql[80];
     int code = store_flush(writer);
     *row = 0;
-    snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", growing[table].table);
-    return code ? code : run(writer, sql, NULL, row, NULL);
+    return code ? code : ask(writer, growing[table].newest, row);
 }
 
 int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,

@@ -52,7 +52,14 @@
     X(POSITION_CLEAR_POOL, "DELETE FROM live_position WHERE pool=?1") \
     X(LIVE_SET, \
       "INSERT INTO live_state VALUES(?,?) ON CONFLICT DO UPDATE SET value=excluded.value") \
-    X(LIVE_DELETE, "DELETE FROM live_state WHERE key=?")
+    X(LIVE_DELETE, "DELETE FROM live_state WHERE key=?") \
+    X(NEWEST_SLICE, "SELECT max(rowid) FROM slice") \
+    X(NEWEST_AGGREGATE, "SELECT max(rowid) FROM step_aggregate") \
+    X(NEWEST_STEP, "SELECT max(rowid) FROM step") \
+    X(NEWEST_COUNTER, "SELECT max(rowid) FROM counter") \
+    X(PAGES, "PRAGMA page_count") \
+    X(FREE_PAGES, "PRAGMA freelist_count") \
+    X(PAGE_BYTES, "PRAGMA page_size")
 
 enum store_statement {
 #define STORE_STATEMENT_ENUM(name, sql) STORE_SQL_##name,

@@ -133,7 +133,8 @@ static bool run_is_over(struct col_session *session)
 static bool sample_is_due(struct col_session *session)
 {
     int64_t now = col_clock_now(), step = (int64_t)session->options->sample_ms * 1000000;
-    if (!session->system || now < session->next_sample)
+    int64_t early = step / 5 < COL_EARLY_NS ? step / 5 : COL_EARLY_NS;
+    if (!session->system || now < session->next_sample - early)
         return false;
     session->next_sample += step;
     if (session->next_sample < now)
