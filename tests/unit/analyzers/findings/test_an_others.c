@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OTHER_PROGRAMS: named by the time that the steps' thread waited for a core that others had, never
- * without that; its gain, its verdict, and the gains of other findings beside it.
+ * OTHER_PROGRAMS: named by the time that the steps' thread waited for a core that others had, and
+ * as worth measuring where others run beside work that memory limits; its gain, its verdict, and
+ * the gains of other findings beside it.
  */
 #include "tests/unit/an_graph.h"
 
@@ -90,6 +91,36 @@ static void test_not_named(void **state)
     }
 }
 
+/* Others on the free core beside work that memory limits: a ceiling, which is not ranked and gives
+ * the run no other name. None where nobody else runs, or where arithmetic limits the work. */
+static void test_beside(void **state)
+{
+    static const struct {
+        double busy, bandwidth;
+        bool named;
+    } runs[] = {{2, 1e5, true}, {1.05, 1e5, false}, {2, 1e9, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct fixture fx, *f = &fx;
+        sampled_run(f, 0, 1, 0, runs[i].busy);
+        const struct store_ceiling bandwidth = {.device = "cpu",
+                                                .resource = "bandwidth",
+                                                .source = "measured",
+                                                .value = runs[i].bandwidth};
+        FX(store_ceiling_add(f->s, &bandwidth));
+        fx_peak(f, "fp32", 100, "measured");
+        const struct an_result *r = fx_analyze(f);
+        const struct an_finding *others = finding(r, "OTHER_PROGRAMS");
+        assert_int_equal(others != NULL, runs[i].named);
+        if (others) {
+            assert_true(others->gain.ceiling);
+            assert_int_equal(an_finding_listed(others), AN_LISTED_MEASURE);
+            assert_string_not_equal(r->verdict_class, "OTHER PROGRAMS");
+        }
+        fx_close(f);
+    }
+}
+
 /* Beside it the gain of another finding spans both replays, and says so. */
 static void test_while_others(void **state)
 {
@@ -115,8 +146,8 @@ static void test_while_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_named),
-                                       cmocka_unit_test(test_not_named),
-                                       cmocka_unit_test(test_while_others)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_named), cmocka_unit_test(test_not_named),
+        cmocka_unit_test(test_beside), cmocka_unit_test(test_while_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
