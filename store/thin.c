@@ -10,8 +10,8 @@
 
 #define THINNING "cannot be written"
 
-/* The names of the tables, what asks for their newest row, and the statements that thin a block of
- * rows ?1..?2; ?3 is the span. */
+/* The names of the tables, the statements that find their newest rows, and those that thin a block
+ * of rows ?1..?2; ?3 is the span. */
 static const struct {
     const char *table;
     enum store_statement newest;

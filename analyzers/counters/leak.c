@@ -2,7 +2,8 @@
  *
  * Memory that a process keeps from step to step, for ever: a leak. Judged is what the process made
  * itself (anonymous and shared memory; files that it maps are excluded), and what the program or
- * its allocator counts. The counted steps are divided into three windows of eight blocks each. It
+ * its allocator counts. The counted steps whose memory is known are divided into three windows of
+ * eight blocks each. It
  * is a leak only if in each window the mean growth of its blocks is above 0 (one-sided 95 % limit
  * of Student's t), and the last window grows at least half as fast as the first one: a cache that
  * fills, or buffers that adapt to the largest batch so far, grow slower and slower.
@@ -47,26 +48,32 @@ static double mean_and_limit(const double *values, size_t count, double *distanc
     return an_mean(values, count);
 }
 
+/* Bytes a step between two bounds. */
+static double rate(const struct held *held, size_t from, size_t to)
+{
+    return (held->bytes[to] - held->bytes[from]) / (held->at[to] - held->at[from]);
+}
+
 /* Fills the growth and its interval; returns whether it is a leak. */
 static bool is_leak(const struct held *held, struct an_leak *leak)
 {
-    double grown[BOUNDS - 1], mean[WINDOWS], distance; /* bytes a step */
+    const size_t last = BOUNDS - 1;
+    double grown[BOUNDS - 1], distance;
     bool steady = true;
-    for (size_t i = 0; i + 1 < BOUNDS; i++)
-        grown[i] = (held->bytes[i + 1] - held->bytes[i]) / (held->at[i + 1] - held->at[i]);
-    for (size_t window = 0; window < WINDOWS; window++) {
-        mean[window] = mean_and_limit(grown + window * BLOCKS, BLOCKS, &distance);
-        steady = steady && mean[window] > distance;
-    }
-    double sum = held->bytes[BOUNDS - 1] - held->bytes[0],
-           all = sum / (held->at[BOUNDS - 1] - held->at[0]);
-    (void)mean_and_limit(grown, BOUNDS - 1, &distance);
+    for (size_t i = 0; i < last; i++)
+        grown[i] = rate(held, i, i + 1);
+    for (size_t window = 0; window < WINDOWS; window++)
+        steady = mean_and_limit(grown + window * BLOCKS, BLOCKS, &distance) > distance && steady;
+    double all = rate(held, 0, last), sum = held->bytes[last] - held->bytes[0];
+    (void)mean_and_limit(grown, last, &distance);
     leak->bytes_per_step = an_num(all);
     leak->low = an_num(all - distance);
     leak->high = an_num(all + distance);
     leak->first_step = held->first_step;
     leak->last_step = held->last_step;
-    return steady && all > distance && mean[WINDOWS - 1] >= SLOWING_LEAST * mean[0] &&
+    /* blocks are of different lengths where samples are missing: totals of windows are compared */
+    return steady && all > distance &&
+           rate(held, last - BLOCKS, last) >= SLOWING_LEAST * rate(held, 0, BLOCKS) &&
            sum >= GROWN_LEAST && sum >= GROWN_SHARE * held->bytes[0];
 }
 
@@ -98,14 +105,17 @@ static size_t ends_of(const struct an_context *context, const struct an_lane *la
 }
 
 /* Keeps the ends at which the bytes are known. A counter of the program is written when it changes:
- * it is known from its first value on. /proc is sampled by time: it is known where a sample was
- * taken since the end before, and is what was held after that part of the step. So a sampler that
- * starts late or pauses for a while hides a few steps and no more. */
+ * it is known from its first value on. /proc is sampled by time: a step counts as known if a sample
+ * was taken between the end before and its own, and the bytes belong to the part of the step that
+ * was over by then. So a sampler that starts late or pauses for a while hides a few steps and no
+ * more. */
 static size_t known_ends(const struct an_trace *trace, const struct an_track *track,
                          struct end *ends, size_t count)
 {
     size_t low = track->counter_first, high = an_counter_end(track), last = low, kept = 0;
     bool sampled = an_system_owns(track);
+    if (count) /* a sample from before the first step says nothing of its end */
+        last = an_times_seek(trace->counter.time, low, high, an_time_add(ends[0].start, 1));
     for (size_t i = 0; i < count; i++) {
         struct end end = ends[i];
         size_t next = an_times_seek(trace->counter.time, low, high, an_time_add(end.time, 1));

@@ -272,6 +272,21 @@ static int by_time(const void *first, const void *second)
     return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(left->name, right->name);
 }
 
+/* What to do about the calls of `count` steps. */
+static const char *small_action(const struct an_context *context, const struct places *places,
+                                size_t count)
+{
+    for (size_t i = 0; i < places->count && i < NAMED; i++)
+        if (!strncmp(an_trace_name(context->trace, places->at[i].name), "barrier", 7))
+            return "take barriers out of the step, a collective waits for all ranks itself; reduce "
+                   "what is only logged every N steps";
+    if (places->at[0].count >= CALLS_MANY * (int64_t)count)
+        return "join the tensors of these calls into one, or let DistributedDataParallel reduce "
+               "gradients in its buckets; reduce what is only logged every N steps";
+    return "reduce what is only logged every N steps, several values in one tensor, or with "
+           "async_op=True and a wait in the next step";
+}
+
 /* `values` has room for a value of each step. */
 static void small_collectives(struct an_findings_list *findings, double *values)
 {
@@ -296,14 +311,7 @@ static void small_collectives(struct an_findings_list *findings, double *values)
             an_number_words(context->arena, (double)places.at[i].count / (double)count, 3),
             an_time_words(context->arena,
                           (double)places.at[i].ns / (double)places.at[i].count / 1e6, 3));
-    bool barriers = !strncmp(an_trace_name(context->trace, places.at[0].name), "barrier", 7);
-    finding->action =
-        barriers ? "take the barriers out of the step: a collective waits for all ranks itself"
-        : places.at[0].count >= CALLS_MANY * (int64_t)count
-            ? "join the tensors of these calls into one, or let DistributedDataParallel reduce "
-              "gradients in its buckets; reduce what is only logged every N steps"
-            : "reduce what is only logged every N steps, several values in one tensor, or with "
-              "async_op=True and a wait in the next step";
+    finding->action = small_action(context, &places, count);
     finding->effort = "some lines of code";
     finding->bound = true;
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);

@@ -19,6 +19,7 @@
  * time. */
 #define BESIDE_CORES 0.5
 #define BESIDE_PCT   50.0
+#define NEAR_LEAST   0.1 /* of its roof, for an operation that the roof limits */
 
 const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count)
 {
@@ -136,32 +137,41 @@ static bool is_named(const struct an_system *system, const struct an_what_if *al
 
 /* ---- others that share the memory ------------------------------------------------------------ */
 
-/* Of the steps' time, in %: operations that memory limits, or that its caches make faster than
- * memory. *most: the one that takes longest. */
-static double memory_pct(const struct an_result *result, const struct an_roofline_point **most)
+/* Does memory limit the operation, or a cache make it faster than memory? Far below its roof the
+ * call itself takes the time. */
+static bool needs_memory(const struct an_roofline_point *point)
 {
-    int64_t memory_ns = 0, all_ns = 0;
-    *most = NULL;
-    for (size_t i = 0; i < result->point_count; i++) {
-        const struct an_roofline_point *point = &result->points[i];
-        all_ns += point->time_ns;
-        if (!point->bound || (strcmp(point->bound, "memory") && strcmp(point->bound, "cached")))
-            continue;
-        memory_ns += point->time_ns;
-        if (!*most || point->time_ns > (*most)->time_ns)
-            *most = point;
-    }
-    return an_percent((double)memory_ns, (double)all_ns) / 100 *
-           an_value_or_0(result->budget.pct[AN_CLASS_COMPUTE]);
+    return point->bound && (!strcmp(point->bound, "cached") ||
+                            (!strcmp(point->bound, "memory") &&
+                             point->achieved_flops >= NEAR_LEAST * point->attainable_flops));
 }
 
-/* Says that others run beside the steps, where enough of these waits for memory. */
+/* Of the steps' time, in %: operations that need memory. *longest: the one that takes longest. */
+static double memory_pct(const struct an_result *result, const struct an_roofline_point **longest)
+{
+    const struct an_budget *budget = &result->budget;
+    double steps_ns = an_budget_step_ms(budget) * 1e6 * (double)budget->steps;
+    int64_t memory_ns = 0;
+    *longest = NULL;
+    for (size_t i = 0; i < result->point_count; i++) {
+        const struct an_roofline_point *point = &result->points[i];
+        if (!needs_memory(point))
+            continue;
+        memory_ns = an_time_add(memory_ns, point->time_ns);
+        if (!*longest || point->time_ns > (*longest)->time_ns)
+            *longest = point;
+    }
+    return fmin(an_percent((double)memory_ns, steps_ns),
+                an_value_or_0(budget->pct[AN_CLASS_COMPUTE]));
+}
+
+/* Names others that run beside the steps, where enough of the steps is limited by memory. */
 static void add_beside(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_system *system = &context->result->system;
-    const struct an_roofline_point *most;
-    double pct = memory_pct(context->result, &most);
+    const struct an_roofline_point *longest;
+    double pct = memory_pct(context->result, &longest);
     if (context->gpu || an_value_or_0(system->other_cores) < BESIDE_CORES ||
         an_value_or_0(system->others_present_pct) < BESIDE_PCT || !(pct >= NAMED_PCT))
         return;
@@ -169,7 +179,7 @@ static void add_beside(struct an_findings_list *findings)
         findings, "OTHER_PROGRAMS",
         an_finding_text(context,
                         "other programs use %.1f cores beside the run: they take no core from it, "
-                        "but they share its cache and its memory",
+                        "but they share its caches and its memory bandwidth",
                         system->other_cores.value));
     an_finding_note(context, finding,
                     "other programs used %.2f of %s CPUs, and more than a quarter of one in %.0f "
@@ -177,13 +187,13 @@ static void add_beside(struct an_findings_list *findings)
                     system->other_cores.value, an_trace_key(context->trace, "cpu.online"),
                     system->others_present_pct.value, an_window_text(context));
     an_finding_note(context, finding,
-                    "operations that memory or its caches limit take %.0f %% of the steps, most of "
-                    "it %s (%s)",
-                    pct, most->name, *most->pass ? most->pass : most->dtype);
+                    "operations that memory or its caches limit take %.0f %% of the steps; the "
+                    "longest of them is %s",
+                    pct, longest->name);
     an_finding_note(context, finding, "run-queue wait of the steps' thread: %.0f %% of the steps",
                     an_value_or_0(system->cpu_wait_pct));
-    finding->action = "measure once on a quiet machine: a reserved node, or cores behind another "
-                      "cache (taskset, a cpuset)";
+    finding->action = "measure once on a quiet machine: a reserved node, or cores of another "
+                      "socket (taskset, a cpuset)";
     an_finding_ceiling(finding, 100, pct, FINDINGS_NOT_REPLAYED);
     finding->method =
         "ceiling: all the time of operations that memory or its caches limit; nothing "
@@ -208,7 +218,7 @@ int an_findings_others(struct an_findings_list *findings)
     }
     if (takes_cores)
         add_finding(findings, &alone);
-    else
+    else if (an_value_or_0(system->others_lost_pct) < FINDINGS_NOISE_PCT)
         add_beside(findings);
     return 0;
 }

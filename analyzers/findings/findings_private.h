@@ -227,7 +227,8 @@ int an_findings_while_others(struct an_findings_list *findings);
 double an_finding_gain_of_lost(double lost_pct);
 /* Puts the finding's gain into its row of the table of edits, so that one edit has one gain. */
 void an_finding_keep_gain(const struct an_context *context, struct an_finding *finding);
-/* The finding OTHER_PROGRAMS among `count` of them, NULL: it is not there. */
+/* The finding OTHER_PROGRAMS among `count` of them, NULL: it is not there, or has only a ceiling.
+ */
 const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count);
 /* Fills result.checked, not_checked and healthy from the table of checks (checks.c), after all
  * checks ran. 0 or TACHO_ENOMEM. */

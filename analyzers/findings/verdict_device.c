@@ -114,7 +114,7 @@ const char *an_verdict_pace(struct an_context *context)
         return an_finding_text(context,
                                " Only %.1f %% of the critical path is on the device: %.1f %% is "
                                "time of the host that no range explains, so it is not known what "
-                               "its kernels wait for.",
+                               "the kernels wait for.",
                                on_device, untraced);
     return an_finding_text(context,
                            " Only %.1f %% of the critical path is on the device all the same: its "

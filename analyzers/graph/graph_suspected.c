@@ -29,7 +29,7 @@ struct suspects {
     size_t count, room;
 };
 
-/* Does its name say that the range waits? So Python's tracer writes it: file:line function. */
+/* Does its name say that the range waits? Python's tracer names ranges "file:line function". */
 static bool says_wait(const struct an_context *context, uint32_t slice)
 {
     static const char wait[] = " block_until_ready";
@@ -42,8 +42,9 @@ static bool says_wait(const struct an_context *context, uint32_t slice)
  * last, at most `meets` ns before the end of the piece: it was queued when the piece began.
  * AN_NONE: none. */
 static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t start, int64_t end,
-                           int64_t meets)
+                           bool says_so)
 {
+    int64_t meets = says_so ? INT64_MAX : MEETS_NS;
     uint32_t seen[STREAMS_MOST], best = AN_NONE;
     size_t streams = 0, first = gpu->device[device].first;
     size_t place = an_device_launch_seek(gpu, device, start);
@@ -55,7 +56,8 @@ static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t 
         if (stream < streams)
             continue;
         seen[streams++] = gpu->op.track[op];
-        if (gpu->op.start[op] > start && gpu->op.end[op] <= an_time_add(end, AN_EDGE_SLACK_NS) &&
+        bool queued = (says_so ? gpu->op.end[op] : gpu->op.start[op]) > start;
+        if (queued && gpu->op.end[op] <= an_time_add(end, AN_EDGE_SLACK_NS) &&
             an_time_sub(end, gpu->op.end[op]) <= meets &&
             (best == AN_NONE || gpu->op.end[op] > gpu->op.end[best]))
             best = op;
@@ -74,7 +76,7 @@ static uint32_t awaited(const struct an_context *context, uint32_t process, int6
             an_spans_within(busy->span, busy->count, start, end) <
                 an_time_sub(end, start) / 100 * (says_so ? SAID_BUSY_PCT : BUSY_PCT))
             continue;
-        uint32_t op = awaited_of(gpu, device, start, end, says_so ? INT64_MAX : MEETS_NS);
+        uint32_t op = awaited_of(gpu, device, start, end, says_so);
         if (op != AN_NONE)
             return op;
     }

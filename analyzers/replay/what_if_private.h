@@ -88,6 +88,15 @@ int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
  * its time in the better repeats of that in all. Both stay as they are where no work stays. 0 or
  * TACHO_ENOMEM. */
 int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum);
+/* Do the steps run on threads? Ops of devices do not get faster when the host does not pause. */
+bool an_replay_on_threads(const struct an_context *context);
+/* Scales the own work of all nodes by a factor, and with it the least times and the CPU time of the
+ * steps. The workers of a loader keep their time. */
+void an_plan_scale(struct an_plan *plan, double factor);
+/* Batches of several workers arrive together: a run may begin after some of them, and end before
+ * the next ones. What is left of a step at least then, as a share: 1 where no loader of several
+ * workers goes on. */
+double an_plan_arrivals(const struct an_plan *plan);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);
 

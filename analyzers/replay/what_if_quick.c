@@ -5,6 +5,7 @@
  * the processor's clock was low. The better repeats of its pieces are in the run, and its fastest
  * ones; what its GEMMs take without a pause was measured by `tacho calibrate`.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,11 +53,46 @@ int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_su
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
-        if (quick[node] < replay->own[node])
+        if (quick[node] < replay->own[node] && !replay->phase[node])
             state->own[node] = (int64_t)((double)state->own[node] * (double)quick[node] /
                                          (double)replay->own[node]);
     }
     free(others);
     free(quick);
     return rc;
+}
+
+bool an_replay_on_threads(const struct an_context *context)
+{
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].device != AN_NONE)
+            return false;
+    return true;
+}
+
+void an_plan_scale(struct an_plan *plan, double factor)
+{
+    struct an_what_if_state *state = plan->state;
+    const struct an_replay *replay = state->replay;
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t node = replay->node[i];
+        if (!replay->phase[node]) /* what is in a phase is cut out as it was */
+            state->own[node] = (int64_t)((double)state->own[node] * factor);
+    }
+    for (size_t i = 0; i < state->steps; i++)
+        plan->floor[i] *= factor;
+    plan->busy *= factor;
+}
+
+double an_plan_arrivals(const struct an_plan *plan)
+{
+    const struct an_replay *replay = plan->state->replay;
+    const struct an_count *recorded = &replay->context->result->loader.workers;
+    int64_t workers = plan->workers ? plan->workers : recorded->valid ? recorded->value : 0;
+    double steps = INFINITY; /* of the rank with fewest */
+    for (size_t i = 0; i < replay->step_count; i++)
+        steps = fmin(steps, replay->step[i].lane_steps);
+    if (!plan->route || workers < 2 || !isfinite(steps))
+        return 1;
+    return steps / (steps + (double)(workers - 1));
 }

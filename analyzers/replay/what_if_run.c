@@ -267,61 +267,43 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-/* Of devices it is: their ops do not get faster when the host does not pause. */
-static bool on_threads(const struct an_context *context)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].device != AN_NONE)
-            return false;
-    return true;
-}
-
-/* Replays the steps with all of their own work faster or slower by a factor, and the CPU time that
- * it takes. What other threads do keeps its time. Only the low ends are kept. */
+/* Replays the steps with their own work scaled by a factor. Only the low ends are kept. */
 static int replay_scaled(struct an_plan *plan, double factor, struct outcome *outcome)
 {
-    struct an_what_if_state *state = plan->state;
-    const struct an_replay *replay = state->replay;
     const struct outcome kept = *outcome;
-    for (size_t i = 0; i < replay->node_count; i++)
-        state->own[replay->node[i]] = (int64_t)((double)state->own[replay->node[i]] * factor);
-    for (size_t i = 0; i < state->steps; i++)
-        plan->floor[i] *= factor;
-    plan->busy *= factor;
-    an_replay_run(replay, &plan->change, &state->edited);
+    an_plan_scale(plan, factor);
+    an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
     int rc = add_outcome(plan, outcome, false);
     outcome->high = kept.high;
     outcome->new_high = kept.new_high;
     return rc;
 }
 
-/* How fast the rest of a step is when it runs without pauses, with warm caches and a core of its
- * own, is not in the recorded steps: it may be faster than in the usual repeats of its pieces by as
- * much as the better ones are. Where most of the step goes, the better ones are replayed: they
- * also followed a pause, so what is left may be faster than in these by as much as the fastest
- * repeats are than the usual ones. At best it is as fast as its GEMMs were when they were
- * calibrated. */
+/* The low end where the work that stays runs without pauses (what_if_quick.c). Where most of the
+ * step goes, its better repeats are replayed, then as much faster as the fastest ones are than the
+ * usual ones, or as its GEMMs were when they were calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
-    const struct an_what_if_state *state = plan->state;
+    const struct outcome kept = *outcome;
     double part = 1, of_sum = 1, curve = 1;
     int rc = an_plan_quicken(plan, most, &part, &of_sum);
-    if (!most) {
-        outcome->low *= part;
-        outcome->new_low *= part;
+    if (most && !rc) {
+        rc = an_plan_curve_share(plan, &curve);
+        plan->busy *= of_sum; /* faster work takes less CPU time, too */
+        rc = rc ? rc : replay_scaled(plan, 1, outcome);
+    }
+    const double whole = fmin(outcome->low * part, curve * kept.low),
+                 new_whole = fmin(outcome->new_low * part, curve * kept.new_low);
+    if (most && !rc) { /* a loader that goes on keeps its time */
+        double factor = fmin(part, curve / of_sum), arrivals = an_plan_arrivals(plan);
+        rc = replay_scaled(plan, factor, outcome);
+        an_plan_scale(plan, factor > 0 ? 1 / factor : 1); /* what is expected keeps its times */
+        outcome->low = fmin(outcome->low, fmax(whole, outcome->low * arrivals));
+        outcome->new_low = fmin(outcome->new_low, fmax(new_whole, outcome->new_low * arrivals));
         return rc;
     }
-    rc = rc ? rc : an_plan_curve_share(plan, &curve);
-    plan->busy *= of_sum; /* faster work takes less CPU time, too */
-    rc = rc ? rc : replay_scaled(plan, 1, outcome);
-    rc = rc ? rc : replay_scaled(plan, fmin(part, curve / of_sum), outcome);
-    /* Batches of several workers arrive together: a run may begin after some of them, and end
-     * before the next ones. */
-    if (plan->route && plan->workers > 1 && (int64_t)state->steps > plan->workers) {
-        double together = 1 - (double)(plan->workers - 1) / (double)state->steps;
-        outcome->low *= together;
-        outcome->new_low *= together;
-    }
+    outcome->low = whole;
+    outcome->new_low = new_whole;
     return rc;
 }
 
@@ -414,8 +396,8 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     const double busy = plan->busy;
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
-    if (plan->overlap && on_threads(plan->state->replay->context) && core_use->used.valid &&
-        core_use->wanted.valid && core_use->cores.valid)
+    if (plan->overlap && an_replay_on_threads(plan->state->replay->context) &&
+        core_use->used.valid && core_use->wanted.valid && core_use->cores.valid)
         return replay_overlap(plan, outcome);
     if (is_in_quota(plan)) {
         plan->busy = busy;
@@ -426,7 +408,8 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         an_plan_keep_cold(plan);
         rc = replay_shared(plan, outcome);
     }
-    if (rc || plan->reason || plan->others >= 0 || !on_threads(plan->state->replay->context))
+    bool threads = an_replay_on_threads(plan->state->replay->context);
+    if (rc || plan->reason || plan->others >= 0 || !threads)
         return rc;
     bool most = outcome->sum < MOST_GOES * outcome->count;
     return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;

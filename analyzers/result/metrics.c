@@ -536,7 +536,8 @@ const struct an_metric an_metrics[] = {
     {"critical_path/steps", "steps", "in them", PATH, ""},
     {"critical_path/suspected_waits", "",
      "pieces of a thread inside a range, without a call that waits, that end with the work which "
-     "the device had been given: taken as waits for it (docs/graph.md)",
+     "the device had been given (or, in a range whose name says that it waits, after it): taken as "
+     "waits for it (docs/graph.md)",
      PATH, "suspected_wait_us: their sum; suspected_wait_in: the range of the longest one"},
     {"critical_path/doubt", "", "why the path must not be read as the cause", PATH,
      "null: no doubt"},
@@ -765,7 +766,8 @@ const struct an_metric an_metrics[] = {
      "", ""},
     {"leak/pid", "", "", "process", ""},
     {"leak/rank", "", "", "process", "null: the process has no rank"},
-    {"leak/bytes_per_step", "bytes/step", "mean growth from the first to the last counted step",
+    {"leak/bytes_per_step", "bytes/step",
+     "mean growth from the first to the last counted step whose memory is known",
      PROC ", " MEMORY ", " STEPS, "low, high: one-sided 95 % limits"},
     {"leak/steps_left", "steps", "free bytes after the last sample / bytes_per_step",
      PROC ", " MEMORY, "other programs may take the memory sooner"},
@@ -1331,7 +1333,7 @@ const struct an_metric an_metrics[] = {
     {"findings[]/while_others", "",
      "true: gain_pct spans the replay with what other programs took and "
      "the replay without it",
-     REPLAY, "only beside the finding OTHER_PROGRAMS"},
+     REPLAY, "only beside the finding OTHER_PROGRAMS with an interval"},
     {"system/rss_peak_bytes", "bytes", "largest sum over processes of the resident set", END,
      "at least the largest of one process by the kernel's account"},
     {"system/read_bytes", "bytes", "read from storage by the target", PROC,

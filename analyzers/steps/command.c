@@ -78,8 +78,10 @@ const char *an_command_no_roles(const struct an_context *context)
 
 const char *an_command_no_shapes(const struct an_context *context)
 {
+    if (an_trace_from(context->trace, "xplane") || an_trace_from(context->trace, "xla-json"))
+        return "the XLA profile has no shapes";
     return an_command_framework(context) == AN_FRAMEWORK_JAX
-               ? "an XLA profile of a GPU has no shapes"
+               ? "JAX records no shapes of its operators"
                : "the trace has no shapes (record_shapes=True records them)";
 }
 

@@ -76,12 +76,12 @@ static int row_order(const void *left, const void *right)
     return strcmp(first->name, second->name);
 }
 
-/* A row of the result. FLOPs and bytes are absent where one of the calls does not say them. */
+/* A row of the result. FLOPs and bytes are absent where one of the calls does not say them, for the
+ * reason `silent`. */
 static struct an_attribution_row make_row(struct an_context *context, enum an_by by,
-                                          const struct an_by_row *by_row, int64_t all)
+                                          const struct an_by_row *by_row, int64_t all,
+                                          const char *silent)
 {
-    const char *silent = context->calls->shapes ? "the cost of some of its operators is not known"
-                                                : an_command_no_shapes(context);
     struct an_attribution_row out = {.name = an_arena_text(context->arena, by_row->name),
                                      .count = by_row->count,
                                      .kernels = by_row->kernels,
@@ -108,6 +108,8 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
 {
     struct an_attribution *out = &context->result->attribution[by];
     struct an_attribution_row *rows = an_arena_zero(context->arena, by_table->count, sizeof *rows);
+    const char *silent = context->calls->shapes ? "the cost of some of its operators is not known"
+                                                : an_command_no_shapes(context);
     int64_t rest = all;
     size_t count = 0;
     if (!rows)
@@ -115,7 +117,7 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
     for (size_t i = 0; i < by_table->count; i++) {
         if (!by_table->row[i].kernels)
             continue;
-        rows[count++] = make_row(context, by, &by_table->row[i], all);
+        rows[count++] = make_row(context, by, &by_table->row[i], all, silent);
         rest = an_time_sub(rest, by_table->row[i].device_ns);
     }
     if (count)

@@ -23,8 +23,10 @@
 
 #define ROWS         20000 /* of a table in one read of a live run */
 #define SILENT_LOOKS 3     /* without a recorder, before that is said */
-#define GAP_LOOKS    10    /* looks that are missing: nobody watched */
-#define GAP_S        5.0
+/* The recorder writes a step one turn after its values, and turns are up to 0.1 s apart. */
+#define LATE_NS   300000000
+#define GAP_LOOKS 10 /* looks that are missing: nobody watched */
+#define GAP_S     5.0
 
 static void notify(void *ctx, const struct mon_notice *notice)
 {
@@ -75,10 +77,10 @@ static int play(struct cli_watch_session *session, int64_t until, double interva
     int64_t interval = (int64_t)(interval_s * 1e9);
     int rc = 0;
     for (int64_t at = session->now + interval; at < until && !rc; at += interval) {
-        rc = mon_feed_play(session->feed, session->monitor, at);
+        rc = mon_feed_play(session->feed, session->monitor, at - session->late_ns);
         mon_tick(session->monitor, at);
     }
-    rc = rc ? rc : mon_feed_play(session->feed, session->monitor, until);
+    rc = rc ? rc : mon_feed_play(session->feed, session->monitor, until - session->late_ns);
     mon_tick(session->monitor, until);
     session->now = until;
     return rc;
@@ -133,7 +135,8 @@ static int open_monitor(struct cli_watch_session *session)
 int cli_watch_open(struct cli_watch_session *session, const char *run, bool replay,
                    const struct mon_config *config, struct cli_sinks *sinks)
 {
-    *session = (struct cli_watch_session){.config = config, .sinks = sinks, .replay = replay};
+    *session = (struct cli_watch_session){
+        .config = config, .sinks = sinks, .replay = replay, .late_ns = replay ? 0 : LATE_NS};
     int code = cli_watch_find(run, replay, &session->found);
     if (!code && !replay && !session->found.live)
         code = cli_error(TACHO_EUSAGE, "--replay plays a recording as if it were live",
@@ -187,20 +190,19 @@ static int on_open(void *ctx, const struct col_open *open)
                                                   .number = open->correlation});
 }
 
-static void check_recorder(struct cli_watch_session *session)
+/* Has the run ended, or is its recorder gone? Then what was held back is played. */
+static int check_recorder(struct cli_watch_session *session)
 {
     const char *ended = mon_feed_key(session->feed, "ended");
-    if (ended) {
-        session->over = true;
-        mon_ended(session->monitor, session->now, ended);
-        return;
-    }
-    bool held = col_live_locked(session->found.run);
+    bool held = ended || col_live_locked(session->found.run);
     session->silent = held ? 0 : session->silent + 1;
-    if (session->silent == SILENT_LOOKS) {
+    session->over = ended || session->silent == SILENT_LOOKS;
+    int rc = session->over ? mon_feed_play(session->feed, session->monitor, session->now) : 0;
+    if (ended)
+        mon_ended(session->monitor, session->now, ended);
+    else if (session->over)
         mon_recorder_gone(session->monitor, session->now);
-        session->over = true;
-    }
+    return rc;
 }
 
 int cli_watch_look(struct cli_watch_session *session, double interval_s)
@@ -219,7 +221,7 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
         mon_gap(session->monitor, session->now, now);
     session->realtime_offset = col_clock_realtime() - now;
     session->looked = here;
-    rc = mon_feed_play(session->feed, session->monitor, now);
+    rc = mon_feed_play(session->feed, session->monitor, now - session->late_ns);
     mon_open_none(session->monitor);
     if (!rc)
         rc = col_open_each(session->reader, on_open, session);
@@ -228,7 +230,7 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     store_reader_rest(session->reader);
     cli_watch_read_acknowledged(session->found.run, &session->acknowledged_ns,
                                 mon_alerts(session->monitor));
-    check_recorder(session);
+    rc = rc ? rc : check_recorder(session);
     cli_sinks_reap(session->sinks);
     return rc ? cli_error(rc, NULL, "%s: %s", session->found.run, tacho_error_text(rc)) : 0;
 }

@@ -23,6 +23,7 @@ struct cli_watch_session {
     int64_t now;             /* on the clock of the file */
     int64_t looked;          /* the last look, on the clock of this machine */
     int64_t realtime_offset; /* from the clock of the file to the time of day */
+    int64_t late_ns;         /* so much later than values the steps that they lie in are read */
     int silent;              /* looks in which no recorder held the run */
     int64_t acknowledged_ns; /* change of the file of acknowledgements that was read */
     char host[256];

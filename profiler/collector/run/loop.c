@@ -128,8 +128,9 @@ static bool run_is_over(struct col_session *session)
     return left == 0;
 }
 
-/* Is it time for a sample of the system? The time of the next one is set even if this one is not
- * taken: a sample that stays due would keep the loop from waiting. */
+/* Is it time for a sample of the system, or so nearly that it shares this turn? The time of the
+ * next one is set even if this one is not taken: a sample that stays due would keep the loop from
+ * waiting. */
 static bool sample_is_due(struct col_session *session)
 {
     int64_t now = col_clock_now(), step = (int64_t)session->options->sample_ms * 1000000;
@@ -278,10 +279,10 @@ void col_session_loop(struct col_session *session)
                          session->options->separate);
     for (;;) {
         wait_for_turn(session, more);
+        session->next_turn = col_clock_now() + COL_TURN_NS;
         col_session_reap(session);
         turn(session, &more);
         col_job_capture_turn(&session->job_capture, col_clock_now());
-        session->next_turn = col_clock_now() + COL_TURN_NS;
         if (run_is_over(session) && (session->stop || !more))
             break;
     }

@@ -30,8 +30,8 @@
 #include "profiler/collector/samplers/system.h"
 #include "profiler/collector/stacks/stacks.h"
 
-#define COL_TURN_NS 98000000 /* between drains: a commit each, so at most 100 ms apart */
-#define COL_EARLY_NS 20000000 /* a sample may be so early: it takes no turn of its own */
+#define COL_TURN_NS  98000000 /* between drains: a commit each, so at most 100 ms apart */
+#define COL_EARLY_NS 20000000 /* a sample may be taken so early, to share a turn */
 
 struct col_session {
     const struct col_options *options;

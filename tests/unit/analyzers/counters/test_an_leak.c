@@ -46,6 +46,11 @@ static double fills(int step, uint64_t *seed)
     return (640 + 6 * (step < 80 ? step : 80) + uniform(seed)) * MIB;
 }
 
+static double half_full(int step, uint64_t *seed)
+{
+    return (640 + 6 * (step < 60 ? step : 60) + uniform(seed)) * MIB;
+}
+
 /* A cache that is read at random: the fuller, the fewer misses. */
 static double saturates(int step, uint64_t *seed)
 {
@@ -186,13 +191,15 @@ static void test_tracked(void **state)
     fx_close(f);
 }
 
-/* Whether a leak is found where no sample is taken in steps `from` to `until` - 1. */
+/* Whether a leak is found where no sample is taken in steps `from` to `until` - 1; the program was
+ * seen with 50 MiB when it had just begun. */
 static bool is_found_with_pause(held_at *held, int from, int until, int64_t *first_step)
 {
     struct fixture fx, *f = &fx;
     uint64_t seed = 1;
     fx_open(f);
     int64_t track = fx_track(f, f->process, "counter", "rss_anon", "bytes");
+    fx_counter(f, track, 0, 50 * MIB);
     for (int i = 0; i < STEPS; i++) {
         fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
         double bytes = held(i, &seed);
@@ -222,6 +229,9 @@ static void test_pauses(void **state)
         assert_false(is_found_with_pause(flat, from, from + 10, &first));
         assert_false(is_found_with_pause(saturates, from, from + 10, &first));
     }
+    /* half of the run unseen, in which a cache is full */
+    assert_false(is_found_with_pause(half_full, 62, 120, &first));
+    assert_true(is_found_with_pause(linear, 62, 120, &first));
 }
 
 static void test_not_judged(void **state)

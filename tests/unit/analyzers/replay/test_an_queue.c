@@ -96,15 +96,15 @@ static double step_of(const struct loader *loader)
  * deeper queue lets all three work. */
 static void test_short_queue(void **state)
 {
-    static const struct loader recorded = {3, 1, 50, 7};
+    static const struct loader recorded = {3, 1, 50, 7, false};
     static const struct {
         const char *edit;
         struct loader loader;
-    } edits[] = {{"loader.prefetch=6", {3, 6, 50, 7}},
-                 {"loader.prefetch=2", {3, 2, 50, 7}},
-                 {"loader.workers=8", {8, 1, 50, 7}},
-                 {"loader.workers=2", {2, 1, 50, 7}},
-                 {"loader.workers=1", {1, 1, 50, 7}}};
+    } edits[] = {{"loader.prefetch=6", {3, 6, 50, 7, false}},
+                 {"loader.prefetch=2", {3, 2, 50, 7, false}},
+                 {"loader.workers=8", {8, 1, 50, 7, false}},
+                 {"loader.workers=2", {2, 1, 50, 7, false}},
+                 {"loader.workers=1", {1, 1, 50, 7, false}}};
     (void)state;
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
         struct fixture fx, *f = &fx;
@@ -131,9 +131,10 @@ static void test_finding(void **state)
     static const struct {
         struct loader loader;
         const char *setting, *edit;
-    } cases[] = {{{3, 1, 50, 7}, "--prefetch 6", "loader.prefetch=6"},
-                 {{1, 4, 50, 7}, "--workers 8 --prefetch 8", "loader.workers=8,loader.prefetch=8"},
-                 {{1, 4, 12, 7}, "--workers 2 instead", "loader.workers=2"}};
+    } cases[] = {
+        {{3, 1, 50, 7, false}, "--prefetch 6", "loader.prefetch=6"},
+        {{1, 4, 50, 7, false}, "--workers 8 --prefetch 8", "loader.workers=8,loader.prefetch=8"},
+        {{1, 4, 12, 7, false}, "--workers 2 instead", "loader.workers=2"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture fx, *f = &fx;
@@ -166,7 +167,7 @@ static void test_low_end(void **state)
     const struct an_gain *gain = &result->advice.edits[0].gain;
     double truth = step_of(&changed) / step_of(&recorded), low = 1 / (1 + gain->high.value / 100),
            high = 1 / (1 + gain->low.value / 100);
-    if (low > truth || high < truth || low < 0.9 * truth)
+    if (low > truth || high < truth || low < 0.85 * truth)
         fail_msg("[%.3f, %.3f] of the step, simulated %.3f", low, high, truth);
     fx_close(f);
 }
