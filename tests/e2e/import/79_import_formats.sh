@@ -131,6 +131,15 @@ cd .. || exit 1
 python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" x.tacho || fail "the kernels of the XPlane"
 "$TACHO" import "$public/jax_te_fused.trace.json.gz" -o j.tacho 2> err || fail "XLA's JSON: $(cat err)"
 python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" j.tacho || fail "the kernels of XLA's JSON"
+# the device works for 94 % of each step, and the thread whose calls are listed apart waits for it in block_until_ready
+for file in x j; do
+    "$TACHO" report $file.tacho --json | python3 -c '
+import json, sys
+path = json.load(sys.stdin)["critical_path"]
+compute = 100 * path["by_cause_us"]["compute"] / path["length_us"]
+assert compute > 90 and path["think_pct"] < 1 and path["suspected_waits"] >= 3, (compute, path["think_pct"], path["suspected_waits"])
+assert "block_until_ready" in path["suspected_wait_in"], path["suspected_wait_in"]' || fail "what a step of $file.tacho waits for"
+done
 "$TACHO" import "$public/rocprofv3_908_results.json.gz" -o r.tacho 2> err || fail "rocprofv3: $(cat err)"
 python3 "$here/formats.py" rocprof "$public/rocprofv3_908_results.json.gz" r.tacho || fail "the kernels of rocprofv3"
 "$TACHO" import "$public/ascend_trace_view.json.gz" -o a.tacho 2> err || fail "Ascend: $(cat err)"
