@@ -165,6 +165,15 @@ static double memory_pct(const struct an_result *result, const struct an_rooflin
                 an_value_or_0(budget->pct[AN_CLASS_COMPUTE]));
 }
 
+/* How much of the steps' time others take as cores: little, or it would be named by that. */
+static const char *cores_words(struct an_context *context)
+{
+    double lost = an_value_or_0(context->result->system.others_lost_pct);
+    return lost < FINDINGS_NOISE_PCT
+               ? "they take no core from it"
+               : an_finding_text(context, "they take %.0f %% of its time on the cores", lost);
+}
+
 /* Names others that run beside the steps, where enough of the steps is limited by memory. */
 static void add_beside(struct an_findings_list *findings)
 {
@@ -178,9 +187,9 @@ static void add_beside(struct an_findings_list *findings)
     struct an_finding *finding = an_findings_add(
         findings, "OTHER_PROGRAMS",
         an_finding_text(context,
-                        "other programs use %.1f cores beside the run: they take no core from it, "
-                        "but they share its caches and its memory bandwidth",
-                        system->other_cores.value));
+                        "other programs use %.1f cores beside the run: %s, and share its caches "
+                        "and its memory bandwidth",
+                        system->other_cores.value, cores_words(context)));
     an_finding_note(context, finding,
                     "other programs used %.2f of %s CPUs, and more than a quarter of one in %.0f "
                     "%% of the time (%s)",
@@ -218,7 +227,7 @@ int an_findings_others(struct an_findings_list *findings)
     }
     if (takes_cores)
         add_finding(findings, &alone);
-    else if (an_value_or_0(system->others_lost_pct) < FINDINGS_NOISE_PCT)
+    else if (an_value_or_0(system->others_lost_pct) < NAMED_PCT)
         add_beside(findings);
     return 0;
 }
