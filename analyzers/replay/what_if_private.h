@@ -90,6 +90,8 @@ int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
 int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum);
 /* Do the steps run on threads? Ops of devices do not get faster when the host does not pause. */
 bool an_replay_on_threads(const struct an_context *context);
+/* Replays the steps once; how long they take of what the unedited ones do, as a share. */
+double an_plan_ratio(const struct an_plan *plan);
 /* Scales the own work of all nodes by a factor, and with it the least times and the CPU time of the
  * steps. The workers of a loader keep their time. */
 void an_plan_scale(struct an_plan *plan, double factor);

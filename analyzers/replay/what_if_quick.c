@@ -70,6 +70,14 @@ bool an_replay_on_threads(const struct an_context *context)
     return true;
 }
 
+double an_plan_ratio(const struct an_plan *plan)
+{
+    struct an_what_if_state *state = plan->state;
+    an_replay_run(state->replay, &plan->change, &state->edited);
+    size_t count = an_replay_counted_ns(state->replay, &state->edited, state->edited_ns);
+    return fmax(1e-9, an_steps_ratio(state->edited_ns, state->base_ns, count));
+}
+
 void an_plan_scale(struct an_plan *plan, double factor)
 {
     struct an_what_if_state *state = plan->state;

@@ -279,17 +279,18 @@ static int replay_scaled(struct an_plan *plan, double factor, struct outcome *ou
     return rc;
 }
 
-/* The low end where the work that stays runs without pauses (what_if_quick.c). Where most of the
- * step goes, its better repeats are replayed, then as much faster as the fastest ones are than the
- * usual ones, or as its GEMMs were when they were calibrated. */
+/* Work that stays and runs without pauses (what_if_quick.c). Where most of the step goes, half way
+ * to its better repeats is expected; the low end is as much below them as the fastest repeats are
+ * below the usual ones, or as GEMMs were when they were calibrated. */
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
-    double part = 1, of_sum = 1, curve = 1;
+    double part = 1, of_sum = 1, curve = 1, usual = an_plan_ratio(plan);
     int rc = an_plan_quicken(plan, most, &part, &of_sum);
     if (most && !rc) {
         rc = an_plan_curve_share(plan, &curve);
         plan->busy *= of_sum; /* faster work takes less CPU time, too */
+        outcome->sum *= (1 + fmin(1, an_plan_ratio(plan) / usual)) / 2;
         rc = rc ? rc : replay_scaled(plan, 1, outcome);
     }
     const double whole = fmin(outcome->low * part, curve * kept.low),
@@ -315,8 +316,7 @@ static int replay_threads(struct an_plan *plan, struct outcome *outcome)
                                                        AN_THREADS_MIDDLE};
     int rc = 0;
     for (int i = 0; i < 3 && !rc; i++) {
-        rc = an_plan_fit_threads(plan, readings[i]);
-        if (rc)
+        if ((rc = an_plan_fit_threads(plan, readings[i])))
             return rc;
         an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
         rc = add_outcome(plan, outcome, an_plan_threads_expected(plan, readings[i]));
