@@ -47,6 +47,21 @@ static const struct {
           "?2) WHERE n % 2 = 0)"}},
 };
 
+/* Steps a statement once, if it was made (`status`); *first and *second get the columns of its row,
+ * where they are wanted. */
+static int step(store *writer, sqlite3_stmt *st, int status, int64_t *first, int64_t *second)
+{
+    if (status == SQLITE_OK)
+        status = sqlite3_step(st);
+    if (status == SQLITE_ROW && first)
+        *first = sqlite3_column_int64(st, 0);
+    if (status == SQLITE_ROW && second)
+        *second = sqlite3_column_int64(st, 1);
+    return status == SQLITE_ROW || status == SQLITE_DONE
+               ? 0
+               : store_note(writer, sqlite3_extended_errcode(writer->db), THINNING);
+}
+
 /* Runs a statement with up to three numbers (NULL: it has none); *first and *second get the columns
  * of its row. */
 static int run(store *writer, const char *sql, const int64_t number[3], int64_t *first,
@@ -57,15 +72,7 @@ static int run(store *writer, const char *sql, const int64_t number[3], int64_t 
     int status = sqlite3_prepare_v2(writer->db, sql, -1, &st, NULL);
     for (int i = 0; number && status == SQLITE_OK && i < sqlite3_bind_parameter_count(st); i++)
         status = sqlite3_bind_int64(st, i + 1, number[i]);
-    if (status == SQLITE_OK)
-        status = sqlite3_step(st);
-    if (status == SQLITE_ROW && first)
-        *first = sqlite3_column_int64(st, 0);
-    if (status == SQLITE_ROW && second)
-        *second = sqlite3_column_int64(st, 1);
-    int code = 0;
-    if (status != SQLITE_ROW && status != SQLITE_DONE)
-        code = store_note(writer, sqlite3_extended_errcode(writer->db), THINNING);
+    int code = step(writer, st, status, first, second);
     sqlite3_finalize(st);
     return code;
 }
@@ -78,11 +85,7 @@ static int ask(store *writer, enum store_statement which, int64_t *number)
     if (!st)
         return writer->failed;
     errno = 0; /* see store_db_code */
-    int code = 0, status = sqlite3_step(st);
-    if (status == SQLITE_ROW)
-        *number = sqlite3_column_int64(st, 0);
-    else if (status != SQLITE_DONE)
-        code = store_note(writer, sqlite3_extended_errcode(writer->db), THINNING);
+    int code = step(writer, st, SQLITE_OK, number, NULL);
     sqlite3_reset(st);
     return code;
 }

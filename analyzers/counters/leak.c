@@ -3,10 +3,10 @@
  * Memory that a process keeps from step to step, for ever: a leak. Judged is what the process made
  * itself (anonymous and shared memory; files that it maps are excluded), and what the program or
  * its allocator counts. The counted steps whose memory is known are divided into three windows of
- * eight blocks each. It
- * is a leak only if in each window the mean growth of its blocks is above 0 (one-sided 95 % limit
- * of Student's t), and the last window grows at least half as fast as the first one: a cache that
- * fills, or buffers that adapt to the largest batch so far, grow slower and slower.
+ * eight blocks each. It is a leak only if in each window the mean growth of its blocks is above 0
+ * (one-sided 95 % limit of Student's t), and the last window grows at least half as fast as the
+ * first one: a cache that fills, or buffers that adapt to the largest batch so far, grow slower and
+ * slower.
  */
 #include <math.h>
 #include <string.h>

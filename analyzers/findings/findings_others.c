@@ -69,7 +69,8 @@ static void fill_gain(struct an_context *context, const struct an_what_if *alone
                       ", at most the CPU time that other programs used";
 }
 
-static void add_evidence(struct an_context *context, struct an_finding *finding)
+/* How much of the machine others used, and how often. */
+static void note_presence(struct an_context *context, struct an_finding *finding)
 {
     const struct an_system *system = &context->result->system;
     const char *cpus = an_trace_key(context->trace, "cpu.online");
@@ -78,6 +79,12 @@ static void add_evidence(struct an_context *context, struct an_finding *finding)
         "other programs used %.2f of %s CPUs, and more than a quarter of one in %.0f %% "
         "of the time (%s)",
         system->other_cores.value, cpus, system->others_present_pct.value, an_window_text(context));
+}
+
+static void add_evidence(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_system *system = &context->result->system;
+    note_presence(context, finding);
     an_finding_note(context, finding,
                     "run-queue wait of the steps' thread: %.0f %% of the steps; %.0f %% [%.0f, "
                     "%.0f] while other programs had the cores, %.0f %% because of the run's own "
@@ -190,11 +197,7 @@ static void add_beside(struct an_findings_list *findings)
                         "other programs use %.1f cores beside the run: %s, and share its caches "
                         "and its memory bandwidth",
                         system->other_cores.value, cores_words(context)));
-    an_finding_note(context, finding,
-                    "other programs used %.2f of %s CPUs, and more than a quarter of one in %.0f "
-                    "%% of the time (%s)",
-                    system->other_cores.value, an_trace_key(context->trace, "cpu.online"),
-                    system->others_present_pct.value, an_window_text(context));
+    note_presence(context, finding);
     an_finding_note(context, finding,
                     "operations that memory or its caches limit take %.0f %% of the steps; the "
                     "longest of them is %s",

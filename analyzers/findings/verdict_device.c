@@ -85,13 +85,14 @@ static const char *share_words(struct an_context *context)
     }
 }
 
-/* Share of the critical path of some causes. */
-static double path_pct(const struct an_critical_path *path, const enum an_cause *causes,
-                       size_t count)
+/* Share of the critical path that is work of the device, or of what it waits for there. */
+static double path_on_device(const struct an_critical_path *path)
 {
+    static const enum an_cause causes[] = {AN_CAUSE_COMPUTE, AN_CAUSE_TRANSFER, AN_CAUSE_PEERS,
+                                           AN_CAUSE_COPY, AN_CAUSE_OPAQUE};
     double sum = 0;
     for (size_t i = 0; i < path->cause_count; i++)
-        for (size_t k = 0; k < count; k++)
+        for (size_t k = 0; k < sizeof causes / sizeof *causes; k++)
             if (!strcmp(path->causes[i].key, an_cause_key(causes[k])))
                 sum += an_value_or_0(path->causes[i].pct);
     return sum;
@@ -99,15 +100,10 @@ static double path_pct(const struct an_critical_path *path, const enum an_cause 
 
 const char *an_verdict_pace(struct an_context *context)
 {
-    /* work of the device, or of what it waits for there */
-    static const enum an_cause device[] = {AN_CAUSE_COMPUTE, AN_CAUSE_TRANSFER, AN_CAUSE_PEERS,
-                                           AN_CAUSE_COPY, AN_CAUSE_OPAQUE},
-                               unknown[] = {AN_CAUSE_UNTRACED};
     const struct an_critical_path *path = &context->result->critical_path;
     if (path->reason || path->doubt || !path->cause_count)
         return "";
-    double on_device = path_pct(path, device, sizeof device / sizeof *device),
-           untraced = path_pct(path, unknown, 1);
+    double on_device = path_on_device(path), untraced = an_value_or_0(path->think_pct);
     if (on_device >= PACE_PCT)
         return "";
     if (untraced >= UNTRACED_PCT)

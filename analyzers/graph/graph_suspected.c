@@ -39,8 +39,9 @@ static bool says_wait(const struct an_context *context, uint32_t slice)
 }
 
 /* Of the last ops that were launched on each stream of a device before `start`, the one that ended
- * last, at most `meets` ns before the end of the piece: it was queued when the piece began.
- * AN_NONE: none. */
+ * last. It was queued when the piece began, or running where the name says that the piece waits,
+ * and it ends near the end of the piece, or anywhere in it where the name says so. AN_NONE: none.
+ */
 static uint32_t awaited_of(const struct an_devices *gpu, size_t device, int64_t start, int64_t end,
                            bool says_so)
 {

@@ -267,12 +267,10 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-/* Replays the steps with their own work scaled by a factor. Only the low ends are kept. */
-static int replay_scaled(struct an_plan *plan, double factor, struct outcome *outcome)
+/* Adds the steps of the last replay to the low ends only. */
+static int add_low(struct an_plan *plan, struct outcome *outcome)
 {
     const struct outcome kept = *outcome;
-    an_plan_scale(plan, factor);
-    an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
     int rc = add_outcome(plan, outcome, false);
     outcome->high = kept.high;
     outcome->new_high = kept.new_high;
@@ -285,19 +283,21 @@ static int replay_scaled(struct an_plan *plan, double factor, struct outcome *ou
 static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most)
 {
     const struct outcome kept = *outcome;
-    double part = 1, of_sum = 1, curve = 1, usual = an_plan_ratio(plan);
+    double part = 1, of_sum = 1, curve = 1, usual = most ? an_plan_ratio(plan) : 1;
     int rc = an_plan_quicken(plan, most, &part, &of_sum);
     if (most && !rc) {
         rc = an_plan_curve_share(plan, &curve);
         plan->busy *= of_sum; /* faster work takes less CPU time, too */
         outcome->sum *= (1 + fmin(1, an_plan_ratio(plan) / usual)) / 2;
-        rc = rc ? rc : replay_scaled(plan, 1, outcome);
+        rc = rc ? rc : add_low(plan, outcome);
     }
     const double whole = fmin(outcome->low * part, curve * kept.low),
                  new_whole = fmin(outcome->new_low * part, curve * kept.new_low);
     if (most && !rc) { /* a loader that goes on keeps its time */
         double factor = fmin(part, curve / of_sum), arrivals = an_plan_arrivals(plan);
-        rc = replay_scaled(plan, factor, outcome);
+        an_plan_scale(plan, factor);
+        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
+        rc = add_low(plan, outcome);
         an_plan_scale(plan, factor > 0 ? 1 / factor : 1); /* what is expected keeps its times */
         outcome->low = fmin(outcome->low, fmax(whole, outcome->low * arrivals));
         outcome->new_low = fmin(outcome->new_low, fmax(new_whole, outcome->new_low * arrivals));

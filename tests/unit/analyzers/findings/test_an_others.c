@@ -91,8 +91,8 @@ static void test_not_named(void **state)
     }
 }
 
-/* Others on the free core beside work that memory limits: a ceiling, which is not ranked and gives
- * the run no other name. None where nobody else runs, or where arithmetic limits the work. */
+/* Others on the free core beside work that memory limits: a ceiling, which is not ranked and leaves
+ * the verdict as it is. None where nobody else runs, or where arithmetic limits the work. */
 static void test_beside(void **state)
 {
     static const struct {
