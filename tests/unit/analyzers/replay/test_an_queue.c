@@ -14,7 +14,7 @@
 /* us; workers make a batch each, at most `prefetch` of them ahead */
 struct loader {
     int workers, prefetch, batch, compute;
-    bool uneven; /* each fourth step computes in half of the time */
+    bool uneven; /* each third step computes in a tenth of the time */
 };
 
 struct batch {
@@ -41,7 +41,7 @@ static void simulate(const struct loader *loader, struct batch *batch)
         ready[worker] = own->made;
         own->asked = k ? batch[k - 1].done : 0;
         own->taken = own->asked + TAKES > own->made ? own->asked + TAKES : own->made;
-        own->done = own->taken + loader->compute * US / (loader->uneven && k % 4 == 0 ? 2 : 1);
+        own->done = own->taken + loader->compute * US / (loader->uneven && k % 3 == 0 ? 10 : 1);
     }
 }
 
@@ -157,7 +157,7 @@ static void test_finding(void **state)
  * rest of a step may become. */
 static void test_low_end(void **state)
 {
-    static const struct loader recorded = {1, 6, 60, 7, true}, changed = {3, 6, 60, 7, true};
+    static const struct loader recorded = {1, 6, 60, 19, true}, changed = {3, 6, 60, 19, true};
     const struct an_options options = {.file = "run.tacho", .what_if = "loader.workers=3"};
     struct fixture fx, *f = &fx;
     (void)state;
