@@ -128,35 +128,51 @@ static int pragma_of(struct history *history, const char *sql, int64_t *out,
     return rc;
 }
 
+/* What tells a history from other databases, all read in one transaction: between two of them
+ * another program may make the history. */
+struct identity {
+    int64_t application, version, tables;
+};
+
+static int read_identity(struct history *history, struct identity *identity,
+                         struct tacho_error *err)
+{
+    int status = sqlite3_exec(history->db, "BEGIN", NULL, NULL, NULL);
+    if (status != SQLITE_OK)
+        return history_fail(history, status, "it cannot be read", err);
+    int rc = pragma_of(history, "PRAGMA application_id", &identity->application, err);
+    if (!rc)
+        rc = pragma_of(history, "PRAGMA user_version", &identity->version, err);
+    if (!rc)
+        rc = pragma_of(history, "SELECT count(*) FROM sqlite_master", &identity->tables, err);
+    sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
 /* Is it a history that this program reads? An empty file becomes one. */
 static int check(struct history *history, bool write, struct tacho_error *err)
 {
-    int64_t application = 0, version = 0, tables = 0;
-    int rc = pragma_of(history, "PRAGMA application_id", &application, err);
-    if (!rc)
-        rc = pragma_of(history, "PRAGMA user_version", &version, err);
-    if (!rc)
-        rc = pragma_of(history, "SELECT count(*) FROM sqlite_master", &tables, err);
+    struct identity found = {0};
+    int rc = read_identity(history, &found, err);
     if (rc)
         return rc;
-    if (!tables && !application && write) {
+    if (!found.tables && !found.application && write) {
         int status = sqlite3_exec(history->db, schema, NULL, NULL, NULL);
         if (status == SQLITE_OK)
             return 0;
+        rc = history_fail(history, status, "the history cannot be made", err);
         sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
         /* Another program may have made it meanwhile. */
-        rc = pragma_of(history, "PRAGMA application_id", &application, err);
-        if (!rc && application == APPLICATION)
-            return 0;
-        return history_fail(history, status, "the history cannot be made", err);
+        bool made = read_identity(history, &found, NULL) == 0 && found.application == APPLICATION;
+        return made ? 0 : rc;
     }
-    if (application != APPLICATION)
+    if (found.application != APPLICATION)
         return tacho_fail(err, TACHO_EFORMAT, "set TACHO_HISTORY to another file",
                           "%s: not a history of tacho", history->path);
-    if (version > VERSION)
+    if (found.version > VERSION)
         return tacho_fail(err, TACHO_EVERSION, "use that version of tacho",
                           "%s: written by a newer tacho (history version %d)", history->path,
-                          (int)version);
+                          (int)found.version);
     return 0;
 }
 
