@@ -65,10 +65,10 @@ static double median(double *values, size_t count)
     return an_quantile_of(values, count, 0.5);
 }
 
-/* Sets own[] of all pieces with enough repeats to what `typical` makes of the times of the repeats.
- */
-static int set_pieces(const struct an_replay *replay, double (*typical)(double *, size_t),
-                      int64_t *own)
+/* Sets own[] of all pieces with enough repeats to what `typical` makes of the times of the repeats;
+ * of those in `among` (of every node; NULL: all). */
+static int set_pieces(const struct an_replay *replay, const uint8_t *among,
+                      double (*typical)(double *, size_t), int64_t *own)
 {
     struct an_pair *pair = malloc((replay->node_count + 1) * sizeof *pair),
                    *sort_room = malloc((replay->node_count + 1) * sizeof *sort_room);
@@ -79,11 +79,13 @@ static int set_pieces(const struct an_replay *replay, double (*typical)(double *
     if (!rc)
         an_pairs_sort(pair, sort_room, count);
     for (size_t i = 0, last; i < count; i = last) {
+        size_t repeats = 0;
         for (last = i; last < count && pair[last].key == pair[i].key; last++)
-            values[last - i] = (double)replay->own[pair[last].value];
-        if (last - i < REPEATS_LEAST)
+            if (!among || among[pair[last].value])
+                values[repeats++] = (double)replay->own[pair[last].value];
+        if (repeats < REPEATS_LEAST)
             continue;
-        int64_t own_ns = (int64_t)typical(values, last - i);
+        int64_t own_ns = (int64_t)typical(values, repeats);
         for (size_t j = i; j < last; j++)
             own[pair[j].value] = own_ns;
     }
@@ -95,7 +97,7 @@ static int set_pieces(const struct an_replay *replay, double (*typical)(double *
 
 int an_replay_quick(const struct an_replay *replay, int64_t *own)
 {
-    int rc = set_pieces(replay, lower_quartile, own);
+    int rc = set_pieces(replay, NULL, lower_quartile, own);
     for (size_t i = 0; i < replay->node_count && !rc; i++)
         if (replay->graph->kind[replay->node[i]] == AN_NODE_COLLECTIVE)
             own[replay->node[i]] =
@@ -105,10 +107,10 @@ int an_replay_quick(const struct an_replay *replay, int64_t *own)
 
 int an_replay_fastest(const struct an_replay *replay, int64_t *own)
 {
-    return set_pieces(replay, fastest_of, own);
+    return set_pieces(replay, NULL, fastest_of, own);
 }
 
-int an_replay_usual(const struct an_replay *replay, int64_t *own)
+int an_replay_usual(const struct an_replay *replay, const uint8_t *among, int64_t *own)
 {
-    return set_pieces(replay, median, own);
+    return set_pieces(replay, among, median, own);
 }

@@ -26,6 +26,9 @@ struct an_rows {
 
 /* Names the rows of the replayed nodes. Lies in the arenas. 0 or TACHO_ENOMEM. */
 int an_rows_of(const struct an_replay *replay, struct an_rows *rows);
+/* "op:matrix, op:other": the rows of the kind that `key` is of, for messages. NULL: there are none.
+ */
+const char *an_rows_like(const struct an_rows *rows, const char *key, struct an_arena *arena);
 
 /* Adds to ns[row] the least that a longest path of each frame holds of that row, after
  * an_replay_run(r, NULL, t): by so much the frames get shorter, in proportion, when the row's work

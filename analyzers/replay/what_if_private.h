@@ -19,9 +19,10 @@ struct an_plan {
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
     bool overlap;                    /* transfers get threads or streams of their own */
-    bool kept;                       /* activations are kept that were computed again */
-    bool changes;                    /* an edit asks for something that the run does not have */
-    bool more; /* something gets more work, or other threads: a step may get longer */
+    bool calm;    /* some steps have nothing of what goes, and the others were replayed like them */
+    bool kept;    /* activations are kept that were computed again */
+    bool changes; /* an edit asks for something that the run does not have */
+    bool more;    /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
     int64_t threads; /* of each team after the edits; 0: as many as before */
     double cores;    /* of a host after the edits; 0: as many as there are */
@@ -88,6 +89,10 @@ int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
  * its time in the better repeats of that in all. Both stay as they are where no work stays. 0 or
  * TACHO_ENOMEM. */
 int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum);
+/* Lets the work that stays take as long in all steps as in those that lose next to nothing
+ * (what_if_quick.c): where much goes, of one lane, if there are enough such steps and they are
+ * shorter than the others will be (*found). 0 or TACHO_ENOMEM. */
+int an_plan_calm(struct an_plan *plan, bool *found);
 /* Do the steps run on threads? Ops of devices do not get faster when the host does not pause. */
 bool an_replay_on_threads(const struct an_context *context);
 /* Replays the steps once; how long they take of what the unedited ones do, as a share. */

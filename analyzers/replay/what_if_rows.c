@@ -168,3 +168,13 @@ int an_rows_of(const struct an_replay *replay, struct an_rows *rows)
     }
     return rc;
 }
+
+const char *an_rows_like(const struct an_rows *rows, const char *key, struct an_arena *arena)
+{
+    size_t prefix = strcspn(key, ":.");
+    const char *list = "";
+    for (size_t i = 0; i < rows->count; i++)
+        if (!strncmp(rows->row[i].key, key, prefix) && strlen(list) < 200)
+            list = an_arena_format(arena, "%s%s%s", list, *list ? ", " : "", rows->row[i].key);
+    return *list ? list : NULL;
+}

@@ -24,9 +24,6 @@
 #define PASSES \
     2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold \
          */
-/* Waking a thread that slept for 20 to 100 us took 9.5 us in the median on a virtual machine with
- * two busy cores. */
-#define WAKE_UP_NS 9500
 
 /* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
 
@@ -66,6 +63,13 @@ static bool is_stopped(const struct an_what_if_state *state)
            state->cores.cores.value < (double)cores->value;
 }
 
+/* The step that a gain is of: the median; the mean where some steps have nothing of what goes. */
+static double recorded_ms(const struct an_plan *plan)
+{
+    const struct an_what_if_state *state = plan->state;
+    return plan->calm ? an_mean(state->base_ns, state->steps) / 1e6 : state->median_ms;
+}
+
 /* Adds the steps of the last replay to the outcome: over medians and over sums, each with its
  * interval. */
 static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expected)
@@ -80,7 +84,7 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     bool middle;
     if (an_steps_change_alike(state, plan->route, &middle))
         return TACHO_ENOMEM;
-    middle = middle && !is_stopped(state);
+    middle = middle && !plan->calm && !is_stopped(state);
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (an_steps_intervals(state, !sums, plan->others >= 0, &interval, &other))
             return TACHO_ENOMEM;
@@ -167,24 +171,6 @@ static bool leaves_step(const struct an_plan *plan)
     return plan->route && workers->valid && !workers->value;
 }
 
-/* What waking up costs a step at each batch, at worst: where the threads of a team share a core
- * while a worker makes a batch, two of them sleep and are woken for each piece of compute. */
-static int64_t wakes_ns(const struct an_plan *plan, double batch_ns)
-{
-    const struct an_replay *replay = plan->state->replay;
-    double pieces = 0, compute = 0, batches = (double)an_route_count(plan->change.route);
-    for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t node = replay->node[i];
-        if (replay->graph->cause[node] != AN_CAUSE_COMPUTE ||
-            replay->graph->kind[node] != AN_NODE_HOST)
-            continue;
-        pieces++;
-        compute += (double)replay->own[node];
-    }
-    double during = compute > 0 ? fmin(1, batch_ns * batches / compute) : 0;
-    return (int64_t)(2 * WAKE_UP_NS * during * pieces / batches);
-}
-
 /* Says once what the prediction takes for granted, however many readings of the plan there are. */
 static void assume_stops(struct an_plan *plan)
 {
@@ -208,7 +194,8 @@ static int replay_stopped(struct an_plan *plan, struct an_route_plan route_plan,
     double batch_ns = route_plan.work_factor * an_route_batch_ns(plan->change.route),
            passes = route_plan.hand_over;
     route_plan.stops = state->shares ? an_shares_stops(state->shares, batch_ns) : 0;
-    int64_t wake_ns = wakes_ns(plan, route_plan.stops * batch_ns); /* the rest of it sleeps */
+    int64_t wake_ns = an_route_wakes_ns(plan->state->replay, plan->change.route,
+                                        route_plan.stops * batch_ns); /* the rest of it sleeps */
     if (route_plan.stops <= 0 || is_stopped(state))
         return 0;
     int rc = 0;
@@ -386,11 +373,28 @@ static int replay_in_quota(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
+static const struct outcome nothing = {
+    .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+
+/* In the place of what was replayed so far: the step as it is where there is nothing to remove, if
+ * the run has such steps (what_if_quick.c). */
+static int replay_calm(struct an_plan *plan, struct outcome *outcome)
+{
+    int rc = an_plan_calm(plan, &plan->calm);
+    if (rc || !plan->calm)
+        return rc;
+    *outcome = nothing;
+    plan->condition = an_arena_format(plan->state->replay->context->arena,
+                                      "every step takes what the steps without such a pause take; "
+                                      "the gain is that of the mean step, %.3g ms",
+                                      recorded_ms(plan));
+    return replay_shared(plan, outcome);
+}
+
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     const struct an_core_use *core_use = &plan->state->cores;
-    *outcome = (struct outcome){
-        .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    *outcome = nothing;
     if (plan->threads)
         return replay_threads(plan, outcome);
     const double busy = plan->busy;
@@ -412,7 +416,10 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     if (rc || plan->reason || plan->others >= 0 || !threads)
         return rc;
     bool most = outcome->sum < MOST_GOES * outcome->count;
-    return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
+    if (!plan->route && !plan->rescale && !(plan->cores > 0))
+        rc = replay_calm(plan, outcome);
+    return !rc && !plan->calm && (most || leaves_step(plan)) ? replay_quick(plan, outcome, most)
+                                                             : rc;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
@@ -438,16 +445,13 @@ const char *an_what_if_refusal(struct an_context *context, const struct an_what_
 }
 
 /* The step that the predicted share is one of. What other programs took is known as a mean over all
- * steps, so as far as they slow the steps down it is the mean step, and else the median. */
+ * steps, so as far as they slow the steps down it is the mean step. */
 static double typical_ms(const struct an_plan *plan, double share)
 {
     const struct an_what_if_state *state = plan->state;
-    double sum = 0, of_others = plan->others >= 0 ? fmax(0, 1 - share) : 0;
-    for (size_t i = 0; i < state->steps; i++)
-        sum += state->base_ns[i];
-    return state->steps
-               ? (1 - of_others) * state->median_ms + of_others * sum / (double)state->steps / 1e6
-               : state->median_ms;
+    double of_others = plan->others >= 0 && state->steps ? fmax(0, 1 - share) : 0;
+    return (1 - of_others) * recorded_ms(plan) +
+           of_others * an_mean(state->base_ns, state->steps) / 1e6;
 }
 
 /* The median of the least times of the steps after the edits; 0: nothing is known. */
@@ -456,7 +460,7 @@ static double least_ms(const struct an_plan *plan)
     const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
     double of_steps =
         state->steps ? an_steps_median(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
-    return fmax(of_steps, plan->busy * state->median_ms);
+    return fmax(of_steps, plan->busy * recorded_ms(plan));
 }
 
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
@@ -465,7 +469,8 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
                             struct an_what_if *what_if)
 {
     struct an_what_if_state *state = plan->state;
-    double share = outcome->sum / outcome->count, before = typical_ms(plan, share);
+    double share = outcome->sum / outcome->count, recorded = recorded_ms(plan),
+           before = typical_ms(plan, share);
     const char *none = plan->ceiling;
     if (!none && isnan(state->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
@@ -484,7 +489,7 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
     what_if->step_low_ms = what_if->gain.high = an_num_none("no time is left of the step");
     if (low > 0) {
         what_if->step_low_ms = an_num(none ? low : step_low);
-        what_if->gain.high = an_num(100 * (state->median_ms / low - 1));
+        what_if->gain.high = an_num(100 * (recorded / low - 1));
     }
     what_if->gain.ceiling = none != NULL;
     what_if->step_ms = what_if->step_high_ms = what_if->gain.low = what_if->gain.expected =
@@ -493,8 +498,8 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
         return;
     what_if->step_ms = an_num(expected);
     what_if->step_high_ms = an_num(step_high);
-    what_if->gain.low = an_num(100 * (state->median_ms / high - 1));
-    what_if->gain.expected = an_num(100 * (state->median_ms / expected - 1));
+    what_if->gain.low = an_num(100 * (recorded / high - 1));
+    what_if->gain.expected = an_num(100 * (recorded / expected - 1));
 }
 
 /* The run already is what the edits ask for: no gain, whatever the replay misses. */
@@ -510,19 +515,6 @@ static void set_absent(struct an_what_if *what_if, const char *reason)
     what_if->step_ms = what_if->step_low_ms = what_if->step_high_ms = an_num_none(reason);
     what_if->gain = (struct an_gain){
         .low = what_if->step_ms, .expected = what_if->step_ms, .high = what_if->step_ms};
-}
-
-/* "this run has op:matrix, op:other": rows of the kind the key is of. */
-static const char *names_like(const struct an_what_if_state *state, const char *key)
-{
-    struct an_context *context = state->replay->context;
-    size_t prefix = strcspn(key, ":.");
-    const char *list = "";
-    for (size_t i = 0; i < state->rows.count; i++)
-        if (!strncmp(state->rows.row[i].key, key, prefix) && strlen(list) < 200)
-            list = an_arena_format(context->arena, "%s%s%s", list, *list ? ", " : "",
-                                   state->rows.row[i].key);
-    return *list ? list : NULL;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
@@ -561,9 +553,8 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     if (!rc && plan.changes)
         an_plan_busy_limit(&plan, edit, count);
     if (!rc && plan.unknown) {
-        const char *like = names_like(state, plan.unknown);
         what_if->unknown = an_arena_text(context->arena, plan.unknown);
-        what_if->known = like;
+        what_if->known = an_rows_like(&state->rows, plan.unknown, context->arena);
         plan.reason = an_arena_format(
             context->arena, "nothing in the replayed steps is called %.100s", plan.unknown);
     }

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs that pause in some of their steps, for a line of the log on a slow disk: what the steps take
+ * without the pauses is what those take that have none.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define STEPS 120
+#define US    1000ll
+#define COPY  (2000 * US)
+
+/* us. After a pause the threads of a team share a core for two steps, in each second case. */
+struct paused {
+    int every, pause, line; /* steps, a long line, a short one */
+    int forward, backward, shared;
+    bool alone; /* a checkpoint's copy, which only steps with a pause make, stays */
+};
+
+/* What the fixed run takes for a step. */
+static double fixed_ms(const struct paused *paused)
+{
+    return (paused->forward + paused->backward + 150) / 1e3; /* 50 and 100 of jitter */
+}
+
+static double record(struct fixture *f, const struct paused *paused)
+{
+    int64_t log = fx_kind(f, "log"), work = fx_work(f, "matrix", "fp32", 1, 1, 1), now = 0;
+    for (int i = 0; i < STEPS; i++) {
+        bool pauses = i % paused->every == 0;
+        int after = i % paused->every, episode = i / paused->every % 2;
+        int64_t start = now, slow = episode && after >= 1 && after <= 2 ? paused->shared * US : 0,
+                forward = paused->forward * US + slow + i % 3 * 50 * US,
+                backward = paused->backward * US + slow + i % 5 * 50 * US;
+        fx_slice(f, f->thread, now, now + forward, "forward", work);
+        now += forward;
+        fx_slice(f, f->thread, now, now + backward, "backward", work);
+        now += backward;
+        if (pauses && paused->alone) {
+            fx_slice(f, f->thread, now, now + COPY, "copy", work);
+            now += COPY;
+        }
+        int64_t line = (pauses ? paused->pause : paused->line) * US;
+        fx_slice(f, f->thread, now, now + line, "log", log);
+        now += line;
+        fx_step(f, f->process, f->thread, i, start, now, 4, false);
+    }
+    return (double)now / 1e6 / STEPS;
+}
+
+static const struct an_what_if *without_lines(struct fixture *f)
+{
+    struct an_options options = {.file = "run.tacho", .what_if = "framework=0"};
+    const struct an_result *result = fx_analyze_with(f, &options);
+    assert_null(result->advice.reason);
+    assert_int_equal(result->advice.edit_count, 1);
+    assert_null(result->advice.edits->reason);
+    return result->advice.edits;
+}
+
+/* Most of the run is pauses, and a quarter of the steps that have none still share a core. Their
+ * median is 3 ms; the mean of what stays would be 7.5. The gain is that of the mean step. */
+static void test_pauses_of_some_steps(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    const struct paused paused = {
+        .every = 4, .pause = 90000, .line = 400, .forward = 1000, .backward = 2000, .shared = 9000};
+    fx_open(f);
+    double mean_ms = record(f, &paused);
+    const struct an_what_if *what_if = without_lines(f);
+    double fixed = fixed_ms(&paused);
+    assert_near(what_if->step_ms.value, fixed, 0.1 * fixed);
+    assert_near(what_if->gain.expected.value, 100 * (mean_ms / what_if->step_ms.value - 1),
+                0.03 * what_if->gain.expected.value);
+    assert_true(what_if->gain.low.value < 100 * (mean_ms / fixed - 1));
+    assert_true(what_if->gain.high.value > 100 * (mean_ms / fixed - 1));
+    fx_close(f);
+}
+
+/* What only steps with a pause do is not taken from them. */
+static void test_work_of_paused_steps_stays(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    const struct paused paused = {
+        .every = 3, .pause = 30000, .line = 100, .forward = 4000, .backward = 8000, .alone = true};
+    fx_open(f);
+    record(f, &paused);
+    double fixed = fixed_ms(&paused) + 2.0 / 3;
+    assert_near(without_lines(f)->step_ms.value, fixed, 0.02 * fixed);
+    fx_close(f);
+}
+
+/* Where all steps pause none shows what they take without. */
+static void test_pauses_of_all_steps(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    const struct paused paused = {
+        .every = 1, .pause = 10000, .line = 0, .forward = 9000, .backward = 18000};
+    fx_open(f);
+    double mean_ms = record(f, &paused);
+    const struct an_what_if *what_if = without_lines(f);
+    assert_near(what_if->step_ms.value, fixed_ms(&paused), 0.1);
+    assert_near(what_if->gain.expected.value, 100 * (mean_ms / what_if->step_ms.value - 1), 2);
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pauses_of_some_steps),
+                                       cmocka_unit_test(test_work_of_paused_steps_stays),
+                                       cmocka_unit_test(test_pauses_of_all_steps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
