@@ -488,23 +488,24 @@ static size_t period_means(const double *step, size_t steps, size_t period, doub
     return count;
 }
 
-double an_diff_run_step(const struct an_result *base, const struct an_result *run)
+double an_diff_run_step(const struct an_result *base, const struct an_result *run, bool mean)
 {
     struct an_diff diff = {.arena = an_arena_new()};
     struct an_diff_comparison comparison = {.diff = &diff,
                                             .side = {{.result = base, .samples = base->samples},
                                                      {.result = run, .samples = run->samples}}};
     size_t steps = run->samples->steps;
-    double median = NAN, *work = malloc((2 * steps + 1) * sizeof *work);
+    double typical = NAN, *work = malloc((2 * steps + 1) * sizeof *work);
     if (diff.arena && work)
         choose_unit(&comparison);
     if (diff.arena && work && steps && diff.unit != AN_DIFF_CAPTURE &&
         !scale_steps(&comparison, &comparison.side[1])) {
         size_t count =
             period_means(comparison.side[1].step, steps, alike_together(run, steps), work + steps);
-        median = an_diff_median(work + steps, count, work);
+        typical = mean ? an_mean(comparison.side[1].step, steps)
+                       : an_diff_median(work + steps, count, work);
     }
     free(work);
     an_arena_free(diff.arena);
-    return median;
+    return typical;
 }

@@ -483,6 +483,7 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
            high = before * outcome->high * (1 + gain_error);
     what_if->ceiling = none;
     what_if->condition = plan->condition;
+    what_if->of_mean = plan->calm;
     double apart = fmax(error, RUNS_APART);
     double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - apart);
     double step_high = before * fmax(outcome->high, outcome->new_high) * (1 + apart);

@@ -696,6 +696,7 @@ struct an_what_if {
     const char *ceiling;   /* why no value is expected; NULL: one is */
     const char *condition; /* what the interval assumes; NULL: nothing */
     const char *conflicts; /* findings whose joint gain gets lower with it; NULL: none */
+    bool of_mean;          /* the gain is that of the mean step, not of the median one */
     struct an_value step_ms, step_low_ms, step_high_ms;
     struct an_gain gain;
 };

@@ -140,7 +140,7 @@ static int compare(const struct values *values, struct sides *sides, struct an_d
     for (size_t i = 0; i < count && !code; i++) {
         code = load(values, sides->run[i], &sides->result[i]);
         if (!code)
-            sides->step[i] = an_diff_run_step(sides->result[0], sides->result[i]);
+            sides->step[i] = an_diff_run_step(sides->result[0], sides->result[i], false);
     }
     if (!code) {
         size_t good = middle_of(sides->step, sides->good),

@@ -223,7 +223,8 @@ static int measure(struct session *session, const struct cli_kept *kept, double 
         return code;
     if (!session->first)
         session->first = result;
-    *ms = an_diff_run_step(session->first, result);
+    *ms = an_diff_run_step(session->first, result,
+                           session->finding && session->finding->replay.of_mean);
     if (is_of_run(session))
         *ms = an_pairs_run_ms(result, *ms);
     if (!(*ms > 0))

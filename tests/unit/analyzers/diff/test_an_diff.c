@@ -438,11 +438,12 @@ static void test_steps_of_several_workers(void **state)
     const struct an_samples samples = {
         .steps = 42, .step_ms = ms, .tokens = tokens, .samples = tokens};
     struct an_result run = {.samples = &samples};
-    assert_float_equal(an_diff_run_step(&run, &run), 1, 1e-9);
+    assert_float_equal(an_diff_run_step(&run, &run, false), 1, 1e-9);
     run.loader.workers = (struct an_count){.valid = true, .value = 4};
-    assert_float_equal(an_diff_run_step(&run, &run), 5.75, 1e-9);
+    assert_float_equal(an_diff_run_step(&run, &run, false), 5.75, 1e-9);
+    assert_float_equal(an_diff_run_step(&run, &run, true), 251 / 42.0f, 1e-6);
     run.loader.workers.value = 30; /* more than half of the steps: no two blocks */
-    assert_float_equal(an_diff_run_step(&run, &run), 1, 1e-9);
+    assert_float_equal(an_diff_run_step(&run, &run, false), 1, 1e-9);
 }
 
 /* Without being asked an analysis keeps no samples, and there is nothing to compare. */

@@ -69,6 +69,7 @@ static void test_pauses_of_some_steps(void **state)
     double mean_ms = record(f, &paused);
     const struct an_what_if *what_if = without_lines(f);
     double fixed = fixed_ms(&paused);
+    assert_true(what_if->of_mean);
     assert_near(what_if->step_ms.value, fixed, 0.1 * fixed);
     assert_near(what_if->gain.expected.value, 100 * (mean_ms / what_if->step_ms.value - 1),
                 0.03 * what_if->gain.expected.value);
@@ -101,6 +102,7 @@ static void test_pauses_of_all_steps(void **state)
     fx_open(f);
     double mean_ms = record(f, &paused);
     const struct an_what_if *what_if = without_lines(f);
+    assert_false(what_if->of_mean);
     assert_near(what_if->step_ms.value, fixed_ms(&paused), 0.1);
     assert_near(what_if->gain.expected.value, 100 * (mean_ms / what_if->step_ms.value - 1), 2);
     fx_close(f);
