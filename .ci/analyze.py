@@ -32,7 +32,7 @@ import time
 TIMEOUT = 180
 CHANGED_LIMIT = 600
 BASELINE = ".ci/analyze.tsv"
-ROOMS = ("profiler", "store", "cli", "include", "history", "tuner", "libtrain", "analyzers", "planner", "reports", "tui", "workloads")
+ROOMS = ("profiler", "store", "cli", "include", "history", "tuner", "monitor", "libtrain", "analyzers", "planner", "reports", "tui", "workloads")
 DEFINITION = re.compile(r"^(?:[A-Za-z_][\w\s*]*[\s*])?([A-Za-z_]\w*)\(")
 WARNING = re.compile(r"^([^\s:][^:]*):(\d+):(?:\d+:)? (?:warning|error): (.*) \[([^\]]*)\]$")
 LOOPS = {"json_object_foreach(": "-Djson_object_foreach(object,key,value)=while ((key = next_key(object)) && (value = next_value(object)))",
