@@ -196,8 +196,10 @@ static int copy_calm(struct an_plan *plan, const uint8_t *calm, double *work)
             state->own[node] = (int64_t)((double)state->own[node] * (double)times[node] /
                                          (double)replay->own[node]);
     }
-    if (!rc && an_plan_ratio(plan) > 0)
+    if (!rc) {
+        (void)an_plan_ratio(plan); /* for the steps of the new times */
         an_plan_scale(plan, typical / fmax(1, calm_median(plan, calm, work)));
+    }
     free(times);
     free(among);
     return rc;

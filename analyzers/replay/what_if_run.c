@@ -373,28 +373,27 @@ static int replay_in_quota(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-static const struct outcome nothing = {
-    .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
-
-/* In the place of what was replayed so far: the step as it is where there is nothing to remove, if
- * the run has such steps (what_if_quick.c). */
-static int replay_calm(struct an_plan *plan, struct outcome *outcome)
+/* Where the run has steps without the pauses that go, all of them will be like these
+ * (what_if_quick.c). A loader that goes to other threads is moved afterwards. */
+static int copy_calm_steps(struct an_plan *plan)
 {
-    int rc = an_plan_calm(plan, &plan->calm);
-    if (rc || !plan->calm)
-        return rc;
-    *outcome = nothing;
-    plan->condition = an_arena_format(plan->state->replay->context->arena,
-                                      "every step takes what the steps without such a pause take; "
-                                      "the gain is that of the mean step, %.3g ms",
-                                      recorded_ms(plan));
-    return replay_shared(plan, outcome);
+    struct an_context *context = plan->state->replay->context;
+    const char *taken = plan->condition ? plan->condition : "";
+    bool applies = !plan->rescale && !(plan->cores > 0) && plan->others < 0;
+    int rc = applies && an_replay_on_threads(context) ? an_plan_calm(plan, &plan->calm) : 0;
+    if (plan->calm)
+        plan->condition = an_arena_format(context->arena,
+                                          "%s%severy step takes what the steps without such a "
+                                          "pause take; the gain is that of the mean step, %.3g ms",
+                                          taken, *taken ? "; " : "", recorded_ms(plan));
+    return rc;
 }
 
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     const struct an_core_use *core_use = &plan->state->cores;
-    *outcome = nothing;
+    *outcome = (struct outcome){
+        .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
     if (plan->threads)
         return replay_threads(plan, outcome);
     const double busy = plan->busy;
@@ -407,19 +406,18 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         plan->busy = busy;
         return replay_in_quota(plan, outcome);
     }
-    int rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
+    int rc = copy_calm_steps(plan);
+    if (!rc)
+        rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
     if (!rc && !plan->reason && plan->kept) {
         an_plan_keep_cold(plan);
         rc = replay_shared(plan, outcome);
     }
     bool threads = an_replay_on_threads(plan->state->replay->context);
-    if (rc || plan->reason || plan->others >= 0 || !threads)
+    if (rc || plan->reason || plan->others >= 0 || plan->calm || !threads)
         return rc;
     bool most = outcome->sum < MOST_GOES * outcome->count;
-    if (!plan->route && !plan->rescale && !(plan->cores > 0))
-        rc = replay_calm(plan, outcome);
-    return !rc && !plan->calm && (most || leaves_step(plan)) ? replay_quick(plan, outcome, most)
-                                                             : rc;
+    return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 struct paused {
     int every, pause, line; /* steps, a long line, a short one */
     int forward, backward, shared;
+    int batch;  /* of a loader in line */
     bool alone; /* a checkpoint's copy, which only steps with a pause make, stays */
 };
 
@@ -24,13 +25,19 @@ static double fixed_ms(const struct paused *paused)
 
 static double record(struct fixture *f, const struct paused *paused)
 {
-    int64_t log = fx_kind(f, "log"), work = fx_work(f, "matrix", "fp32", 1, 1, 1), now = 0;
+    int64_t log = fx_kind(f, "log"), work = fx_work(f, "matrix", "fp32", 1, 1, 1), now = 0,
+            wait = fx_kind(f, "input_wait"), read = fx_kind(f, "read");
     for (int i = 0; i < STEPS; i++) {
         bool pauses = i % paused->every == 0;
         int after = i % paused->every, episode = i / paused->every % 2;
         int64_t start = now, slow = episode && after >= 1 && after <= 2 ? paused->shared * US : 0,
                 forward = paused->forward * US + slow + i % 3 * 50 * US,
                 backward = paused->backward * US + slow + i % 5 * 50 * US;
+        if (paused->batch) {
+            fx_slice(f, f->thread, now, now + paused->batch * US, "input", wait);
+            fx_slice(f, f->thread, now, now + paused->batch * US, "read", read);
+            now += paused->batch * US;
+        }
         fx_slice(f, f->thread, now, now + forward, "forward", work);
         now += forward;
         fx_slice(f, f->thread, now, now + backward, "backward", work);
@@ -47,14 +54,21 @@ static double record(struct fixture *f, const struct paused *paused)
     return (double)now / 1e6 / STEPS;
 }
 
-static const struct an_what_if *without_lines(struct fixture *f)
+/* The prediction; of several edits the joint one. */
+static const struct an_what_if *edited(struct fixture *f, const char *edits)
 {
-    struct an_options options = {.file = "run.tacho", .what_if = "framework=0"};
+    struct an_options options = {.file = "run.tacho", .what_if = edits};
     const struct an_result *result = fx_analyze_with(f, &options);
     assert_null(result->advice.reason);
-    assert_int_equal(result->advice.edit_count, 1);
-    assert_null(result->advice.edits->reason);
-    return result->advice.edits;
+    const struct an_advice *advice = &result->advice;
+    const struct an_what_if *what_if = advice->edit_count > 1 ? &advice->together : advice->edits;
+    assert_null(what_if->reason);
+    return what_if;
+}
+
+static const struct an_what_if *without_lines(struct fixture *f)
+{
+    return edited(f, "framework=0");
 }
 
 /* Most of the run is pauses, and a quarter of the steps that have none still share a core. Their
@@ -92,6 +106,30 @@ static void test_work_of_paused_steps_stays(void **state)
     fx_close(f);
 }
 
+/* A batch in line is no pause of some steps. Without the lines it stays, and with a worker it goes,
+ * too: both gains are of the mean step, and the joint one is the larger. */
+static void test_pauses_beside_a_loader(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    const struct paused paused = {.every = 4,
+                                  .pause = 90000,
+                                  .line = 400,
+                                  .forward = 4000,
+                                  .backward = 8000,
+                                  .shared = 9000,
+                                  .batch = 5000};
+    fx_open(f);
+    record(f, &paused);
+    double fixed = fixed_ms(&paused), alone = without_lines(f)->gain.expected.value;
+    assert_near(without_lines(f)->step_ms.value, fixed + 5, 0.03 * fixed);
+    const struct an_what_if *both = edited(f, "framework=0,loader.workers=1");
+    assert_true(both->of_mean);
+    assert_near(both->step_ms.value, fixed, 0.05 * fixed);
+    assert_true(both->gain.expected.value > 1.3 * alone);
+    fx_close(f);
+}
+
 /* Where all steps pause none shows what they take without. */
 static void test_pauses_of_all_steps(void **state)
 {
@@ -112,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pauses_of_some_steps),
                                        cmocka_unit_test(test_work_of_paused_steps_stays),
+                                       cmocka_unit_test(test_pauses_beside_a_loader),
                                        cmocka_unit_test(test_pauses_of_all_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
