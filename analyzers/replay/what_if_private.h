@@ -19,7 +19,7 @@ struct an_plan {
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
     bool overlap;                    /* transfers get threads or streams of their own */
-    bool calm;    /* some steps have nothing of what goes, and the others were replayed like them */
+    bool of_mean; /* pauses of some steps go: the gain is that of the mean step */
     bool kept;    /* activations are kept that were computed again */
     bool changes; /* an edit asks for something that the run does not have */
     bool more;    /* something gets more work, or other threads: a step may get longer */
@@ -89,10 +89,27 @@ int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading);
  * its time in the better repeats of that in all. Both stay as they are where no work stays. 0 or
  * TACHO_ENOMEM. */
 int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum);
-/* Lets the work that stays take as long in all steps as in those that lose next to nothing
- * (what_if_quick.c): where much goes, of one lane, if there are enough such steps and they are
- * shorter than the others will be (*found). 0 or TACHO_ENOMEM. */
-int an_plan_calm(struct an_plan *plan, bool *found);
+/* ns of the work that stays after an edit, if each piece took `times` instead of what was recorded.
+ */
+double an_plan_work_ns(const struct an_plan *plan, const int64_t *times);
+
+/* ---- pauses that go (what_if_pauses.c) ------------------------------------------------------- */
+
+/* The step that a gain is of: the median; the mean where pauses of some steps go. */
+double an_plan_recorded_ms(const struct an_plan *plan);
+/* Lets the work that stays take as long in all steps as in those without the pauses that go, where
+ * there are enough of them and they are shorter than the others will be; then the plan is of the
+ * mean step. 0 or TACHO_ENOMEM. */
+int an_plan_calm(struct an_plan *plan);
+/* Parts of the work that stays which are left where threads that shared a core have cores of their
+ * own: if no other program had it meanwhile, as expected, and where only the wait for it goes. */
+struct an_shared_core {
+    double low, expected, high;
+};
+/* Did the threads of the team share a core after pauses that go, although another one was free?
+ * Then the plan is of the mean step. */
+bool an_plan_shared_core(struct an_plan *plan, struct an_shared_core *left);
+
 /* Do the steps run on threads? Ops of devices do not get faster when the host does not pause. */
 bool an_replay_on_threads(const struct an_context *context);
 /* Replays the steps once; how long they take of what the unedited ones do, as a share. */

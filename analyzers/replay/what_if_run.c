@@ -44,6 +44,9 @@ struct outcome {
     int count;
 };
 
+static const struct outcome no_outcome = {
+    .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+
 /* Lengthens all steps alike where together they are shorter than the cores let them be. */
 static void keep_busy(struct an_plan *plan, size_t count)
 {
@@ -63,13 +66,6 @@ static bool is_stopped(const struct an_what_if_state *state)
            state->cores.cores.value < (double)cores->value;
 }
 
-/* The step that a gain is of: the median; the mean where some steps have nothing of what goes. */
-static double recorded_ms(const struct an_plan *plan)
-{
-    const struct an_what_if_state *state = plan->state;
-    return plan->calm ? an_mean(state->base_ns, state->steps) / 1e6 : state->median_ms;
-}
-
 /* Adds the steps of the last replay to the outcome: over medians and over sums, each with its
  * interval. */
 static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expected)
@@ -84,7 +80,7 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     bool middle;
     if (an_steps_change_alike(state, plan->route, &middle))
         return TACHO_ENOMEM;
-    middle = middle && !plan->calm && !is_stopped(state);
+    middle = middle && !plan->of_mean && !is_stopped(state);
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (an_steps_intervals(state, !sums, plan->others >= 0, &interval, &other))
             return TACHO_ENOMEM;
@@ -373,27 +369,30 @@ static int replay_in_quota(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-/* Where the run has steps without the pauses that go, all of them will be like these
- * (what_if_quick.c). A loader that goes to other threads is moved afterwards. */
-static int copy_calm_steps(struct an_plan *plan)
+/* In the place of what was replayed: the threads of the team have cores of their own, which they
+ * did not have after the pauses that go. */
+static int part_threads(struct an_plan *plan, struct outcome *outcome)
 {
-    struct an_context *context = plan->state->replay->context;
-    const char *taken = plan->condition ? plan->condition : "";
-    bool applies = !plan->rescale && !(plan->cores > 0) && plan->others < 0;
-    int rc = applies && an_replay_on_threads(context) ? an_plan_calm(plan, &plan->calm) : 0;
-    if (plan->calm)
-        plan->condition = an_arena_format(context->arena,
-                                          "%s%severy step takes what the steps without such a "
-                                          "pause take; the gain is that of the mean step, %.3g ms",
-                                          taken, *taken ? "; " : "", recorded_ms(plan));
-    return rc;
+    struct an_shared_core left;
+    if (!an_plan_shared_core(plan, &left))
+        return 0;
+    *outcome = no_outcome;
+    const double parts[] = {left.high, left.low};
+    int rc = 0;
+    for (int i = 0; i < 2 && !rc; i++) {
+        an_plan_scale(plan, parts[i]);
+        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
+        rc = add_outcome(plan, outcome, false);
+        an_plan_scale(plan, 1 / parts[i]);
+    }
+    an_plan_scale(plan, left.expected);
+    return rc ? rc : replay_shared(plan, outcome);
 }
 
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     const struct an_core_use *core_use = &plan->state->cores;
-    *outcome = (struct outcome){
-        .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    *outcome = no_outcome;
     if (plan->threads)
         return replay_threads(plan, outcome);
     const double busy = plan->busy;
@@ -406,15 +405,17 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         plan->busy = busy;
         return replay_in_quota(plan, outcome);
     }
-    int rc = copy_calm_steps(plan);
+    int rc = an_plan_calm(plan);
     if (!rc)
         rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
     if (!rc && !plan->reason && plan->kept) {
         an_plan_keep_cold(plan);
         rc = replay_shared(plan, outcome);
     }
+    if (!rc && !plan->reason)
+        rc = part_threads(plan, outcome);
     bool threads = an_replay_on_threads(plan->state->replay->context);
-    if (rc || plan->reason || plan->others >= 0 || plan->calm || !threads)
+    if (rc || plan->reason || plan->others >= 0 || plan->of_mean || !threads)
         return rc;
     bool most = outcome->sum < MOST_GOES * outcome->count;
     return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
@@ -448,7 +449,7 @@ static double typical_ms(const struct an_plan *plan, double share)
 {
     const struct an_what_if_state *state = plan->state;
     double of_others = plan->others >= 0 && state->steps ? fmax(0, 1 - share) : 0;
-    return (1 - of_others) * recorded_ms(plan) +
+    return (1 - of_others) * an_plan_recorded_ms(plan) +
            of_others * an_mean(state->base_ns, state->steps) / 1e6;
 }
 
@@ -458,7 +459,7 @@ static double least_ms(const struct an_plan *plan)
     const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
     double of_steps =
         state->steps ? an_steps_median(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
-    return fmax(of_steps, plan->busy * recorded_ms(plan));
+    return fmax(of_steps, plan->busy * an_plan_recorded_ms(plan));
 }
 
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
@@ -467,7 +468,7 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
                             struct an_what_if *what_if)
 {
     struct an_what_if_state *state = plan->state;
-    double share = outcome->sum / outcome->count, recorded = recorded_ms(plan),
+    double share = outcome->sum / outcome->count, recorded = an_plan_recorded_ms(plan),
            before = typical_ms(plan, share);
     const char *none = plan->ceiling;
     if (!none && isnan(state->error.pct))
@@ -481,7 +482,7 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
            high = before * outcome->high * (1 + gain_error);
     what_if->ceiling = none;
     what_if->condition = plan->condition;
-    what_if->of_mean = plan->calm;
+    what_if->of_mean = plan->of_mean;
     double apart = fmax(error, RUNS_APART);
     double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - apart);
     double step_high = before * fmax(outcome->high, outcome->new_high) * (1 + apart);

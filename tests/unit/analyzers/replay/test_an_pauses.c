@@ -23,6 +23,36 @@ static double fixed_ms(const struct paused *paused)
     return (paused->forward + paused->backward + 150) / 1e3; /* 50 and 100 of jitter */
 }
 
+/* What was sampled of a run with a team of two threads on two cores: per step the
+ * time for which its thread had no core, in us. */
+static void sample(struct fixture *f, int64_t step_ns, int wait)
+{
+    int64_t busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%"),
+            time = fx_track(f, f->process, "counter", "cpu_time", "ns"),
+            queue = fx_track(f, f->process, "counter", "cpu_wait", "ns");
+    struct store_track first = {
+        .process = f->process, .tid = 100, .kind = "thread", .name = "steps"};
+    FX(store_track_add(f->s, &first)); /* the process's first thread is the one that is sampled */
+    f->thread = first.id;
+    struct store_slice engine = {.track = first.id,
+                                 .start = FX_BASE - 1000,
+                                 .dur = 500,
+                                 .name = fx_string(f, "setup"),
+                                 .category = fx_string(f, "libtrain"),
+                                 .detail = FX_NONE,
+                                 .correlation = FX_NONE};
+    FX(store_slice_add(f->s, &engine));
+    FX(store_run_set(f->s, "cpu.online", "2"));
+    FX(store_run_set(f->s, "cpu.usable", "2"));
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    FX(store_run_set(f->s, "environment", "{\"OMP_NUM_THREADS\":\"2\"}"));
+    for (int i = 0; i <= STEPS; i++) {
+        fx_counter(f, busy, i * step_ns, 20);
+        fx_counter(f, time, i * step_ns, 0.4 * (double)(i * step_ns));
+        fx_counter(f, queue, i * step_ns, (double)(i * wait * US));
+    }
+}
+
 static double record(struct fixture *f, const struct paused *paused)
 {
     int64_t log = fx_kind(f, "log"), work = fx_work(f, "matrix", "fp32", 1, 1, 1), now = 0,
@@ -146,11 +176,38 @@ static void test_pauses_of_all_steps(void **state)
     fx_close(f);
 }
 
+/* All steps pause for 20 ms, and the 10 ms of compute were 3.5 ms of waiting for a core, and as
+ * long of spinning for the thread that had it, although one of the two cores is free. That goes
+ * with the pause: 3 ms remain, at worst 6.5. Of a run whose thread did not wait all of it remains,
+ * and so it does where compute itself is edited. */
+static void test_waits_for_a_core_of_the_team(void **state)
+{
+    (void)state;
+    const struct paused paused = {
+        .every = 1, .pause = 20000, .line = 0, .forward = 4000, .backward = 5850};
+    for (int waits = 1; waits >= 0; waits--) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        sample(f, 30000 * US, waits ? 3500 : 30);
+        record(f, &paused);
+        const struct an_what_if *what_if = without_lines(f);
+        double fixed = waits ? 3 : 10;
+        assert_true(what_if->of_mean == (waits == 1));
+        assert_near(what_if->step_ms.value, fixed, 0.03 * fixed);
+        if (waits)
+            assert_near(what_if->gain.low.value, 100 * (30 / 6.5 - 1), 10);
+        what_if = edited(f, "framework=0,op:forward=0.5x");
+        assert_false(what_if->of_mean);
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pauses_of_some_steps),
                                        cmocka_unit_test(test_work_of_paused_steps_stays),
                                        cmocka_unit_test(test_pauses_beside_a_loader),
-                                       cmocka_unit_test(test_pauses_of_all_steps)};
+                                       cmocka_unit_test(test_pauses_of_all_steps),
+                                       cmocka_unit_test(test_waits_for_a_core_of_the_team)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
