@@ -10,7 +10,7 @@
  * no spinning, that half is the bound from below. From above it is bounded by a team that still
  * leaves half as much idle, or by the recorded times where CPU time is not known. A team with fewer
  * threads than cores shares its work among more of them: evenly at best, and at worst, which is
- * what is expected, with a loss and a start for each region. (Of six runs with one thread two
+ * what is expected, with a loss and a start for each region. (Of five runs with one thread two
  * threads left 0.549 to 0.622 of the step; halves are 0.5, with the loss 0.59.)
  */
 #include <math.h>
