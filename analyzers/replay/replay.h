@@ -143,9 +143,11 @@ bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t 
  * the repeats of each piece kept. Transfers on threads, whose own work is only an upper bound, get
  * 0 (replay_fast.c). 0 or TACHO_ENOMEM. */
 int an_replay_quick(const struct an_replay *replay, int64_t *own);
-/* Sets own[] to the median of the repeats of each piece that are in `among` (of every node of the
- * graph; NULL: all). 0 or TACHO_ENOMEM. */
-int an_replay_usual(const struct an_replay *replay, const uint8_t *among, int64_t *own);
+/* Sets own[] to the median of the repeats of each piece. 0 or TACHO_ENOMEM. */
+int an_replay_usual(const struct an_replay *replay, int64_t *own);
+/* The same, to the median of those repeats that are marked in `among` (of every node of the graph);
+ * pieces with too few marked ones keep theirs. 0 or TACHO_ENOMEM. */
+int an_replay_usual_among(const struct an_replay *replay, const uint8_t *among, int64_t *own);
 /* Lowers own[] to the fastest repeat of each piece. 0 or TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *replay, int64_t *own);
 

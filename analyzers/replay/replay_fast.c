@@ -110,7 +110,12 @@ int an_replay_fastest(const struct an_replay *replay, int64_t *own)
     return set_pieces(replay, NULL, fastest_of, own);
 }
 
-int an_replay_usual(const struct an_replay *replay, const uint8_t *among, int64_t *own)
+int an_replay_usual(const struct an_replay *replay, int64_t *own)
+{
+    return set_pieces(replay, NULL, median, own);
+}
+
+int an_replay_usual_among(const struct an_replay *replay, const uint8_t *among, int64_t *own)
 {
     return set_pieces(replay, among, median, own);
 }

@@ -46,9 +46,10 @@ int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, i
 /* ns of writing one batch, and its worker time: means. */
 double an_route_write_ns(const struct an_route *route);
 double an_route_batch_ns(const struct an_route *route);
-/* What waking up costs a step at each batch, at worst: where the threads of a team share a core
- * while a worker makes a batch, for `batch_ns` of it, two of them sleep and are woken for each
- * piece of compute. */
+/* What waking up costs a step at each batch, at worst: while a worker makes a batch, for
+ * `batch_ns`, the threads of a team share a core, and two of them sleep and are woken for each
+ * piece of compute.
+ */
 int64_t an_route_wakes_ns(const struct an_replay *replay, const struct an_route *route,
                           double batch_ns);
 

@@ -17,12 +17,12 @@
 #include "analyzers/steps/team.h"
 
 #define CALM_LEAST 8   /* steps */
-#define CALM_PART  0.1 /* of what an edit removes of the mean step: a calm step loses less */
-/* Of all steps: what goes at least, if steps are to be compared with calm ones, which are also
- * those that nothing else made long, or if the wait for a core is to go with it. */
+#define CALM_PART  0.1 /* of the mean loss: a calm step loses less */
+/* Of the time of the steps: what an edit removes at least. For smaller edits calm steps may be
+ * short for other reasons. */
 #define PAUSES_LEAST 0.2
-#define WAIT_LEAST   0.02 /* of the steps */
-#define STAYS_LEAST  0.25 /* of what an edit leaves, whatever was waited */
+#define WAIT_LEAST   0.02 /* of the time of the steps */
+#define STAYS_LEAST  0.25 /* of the work that stays: what is kept of it, however long the wait */
 
 double an_plan_recorded_ms(const struct an_plan *plan)
 {
@@ -30,44 +30,37 @@ double an_plan_recorded_ms(const struct an_plan *plan)
     return plan->of_mean ? an_mean(state->base_ns, state->steps) / 1e6 : state->median_ms;
 }
 
-/* Marks the steps that lose next to nothing and come after one that does not either, of one lane
- * and in the order of time, and returns how many they are. `calm`: of every replayed step. */
+/* Marks the calm steps, and returns how many they are: those that lose less than a part of the mean
+ * loss, and whose previous step does, too. Steps are of one lane, in the order of time. `calm`: of
+ * every step of the context. */
 static size_t mark_calm(const struct an_plan *plan, uint8_t *calm)
 {
     const struct an_what_if_state *state = plan->state;
     const struct an_replay *replay = state->replay;
-    double limit = 0;
+    double limit = CALM_PART * (an_mean(state->base_ns, state->steps) -
+                                an_mean(state->edited_ns, state->steps));
     size_t known = 0, count = 0;
     bool before = false; /* did the step before lose next to nothing? */
-    for (size_t i = 0; i < state->steps; i++)
-        limit += (state->base_ns[i] - state->edited_ns[i]) * CALM_PART / (double)state->steps;
     for (size_t i = 0; i < replay->step_count; i++) {
         bool counts = an_replay_counts(&replay->step[i]);
         bool little = counts && state->base_ns[known] - state->edited_ns[known] < limit;
         known += counts;
-        calm[i] = little && before;
-        count += calm[i];
+        calm[replay->step[i].step] = little && before;
+        count += little && before;
         before = little;
     }
     return count;
 }
 
-/* Marks the nodes that start in marked steps. Both are in the order of time. */
+/* Marks the nodes that start in marked steps. */
 static void mark_nodes(const struct an_replay *replay, const uint8_t *calm, uint8_t *among)
 {
-    const struct an_step *steps = replay->context->step;
+    const struct an_context *context = replay->context;
     for (size_t i = 0; i < replay->node_count; i++) {
-        int64_t start = replay->graph->start[replay->node[i]];
-        size_t low = 0, high = replay->step_count; /* the last step that starts by then */
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (steps[replay->step[middle].step].host_start <= start)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        among[replay->node[i]] =
-            low && calm[low - 1] && start < steps[replay->step[low - 1].step].host_end;
+        uint32_t node = replay->node[i];
+        const struct an_step *step =
+            an_step_at_host(context, &context->lane[0], replay->graph->start[node]);
+        among[node] = step && calm[step - context->step];
     }
 }
 
@@ -77,7 +70,7 @@ static double calm_median(const struct an_plan *plan, const uint8_t *calm, doubl
     const struct an_replay *replay = plan->state->replay;
     size_t known = 0, count = 0;
     for (size_t i = 0; i < replay->step_count; i++) {
-        if (calm[i])
+        if (calm[replay->step[i].step])
             work[count++] = plan->state->edited_ns[known];
         known += an_replay_counts(&replay->step[i]);
     }
@@ -98,18 +91,13 @@ static int copy_calm(struct an_plan *plan, const uint8_t *calm, double *work)
     if (!rc) {
         mark_nodes(replay, calm, among);
         memcpy(times, replay->own, nodes * sizeof *times);
-        rc = an_replay_usual(replay, among, times);
+        rc = an_replay_usual_among(replay, among, times);
     }
     if (!rc) /* CPU time that the others spent waiting for each other goes, too */
         plan->busy *=
             fmin(1, an_plan_work_ns(plan, times) / fmax(1, an_plan_work_ns(plan, replay->own)));
-    for (size_t i = 0; i < replay->node_count && !rc; i++) {
-        uint32_t node = replay->node[i];
-        if (replay->own[node] > 0 && !replay->phase[node])
-            state->own[node] = (int64_t)((double)state->own[node] * (double)times[node] /
-                                         (double)replay->own[node]);
-    }
     if (!rc) {
+        an_plan_take(plan, times);
         (void)an_plan_ratio(plan); /* for the steps of the new times */
         an_plan_scale(plan, typical / fmax(1, calm_median(plan, calm, work)));
     }
@@ -118,7 +106,7 @@ static int copy_calm(struct an_plan *plan, const uint8_t *calm, double *work)
     return rc;
 }
 
-/* What the gain is compared with, beside what is taken for granted already. */
+/* Makes the plan one of the mean step, and says what it takes for granted. */
 static void assume(struct an_plan *plan, const char *words)
 {
     const char *taken = plan->condition ? plan->condition : "";
@@ -128,27 +116,30 @@ static void assume(struct an_plan *plan, const char *words)
                                       *taken ? "; " : "", words, an_plan_recorded_ms(plan));
 }
 
-/* Do edits remove what may be pauses of the only lane, and much of its steps? */
-static bool may_remove_pauses(const struct an_plan *plan)
+/* What is left of the steps, as a share, where edits may remove pauses of the only lane; else, and
+ * where they remove little, 1. */
+static double left_without_pauses(const struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
-    return !plan->rescale && !(plan->cores > 0) && plan->others < 0 &&
-           replay->context->lane_count == 1 && replay->period == 1 &&
-           an_replay_on_threads(replay->context) && an_plan_ratio(plan) <= 1 - PAUSES_LEAST;
+    if (plan->rescale || plan->cores > 0 || plan->others >= 0 || replay->context->lane_count != 1 ||
+        replay->period != 1 || !an_replay_on_threads(replay->context))
+        return 1;
+    double left = an_plan_ratio(plan);
+    return left <= 1 - PAUSES_LEAST ? left : 1;
 }
 
 int an_plan_calm(struct an_plan *plan)
 {
     const struct an_what_if_state *state = plan->state;
-    if (!may_remove_pauses(plan))
+    if (left_without_pauses(plan) >= 1)
         return 0;
-    uint8_t *calm = calloc(state->replay->step_count + 1, 1);
+    uint8_t *calm = calloc(state->replay->context->step_count + 1, 1);
     double *work = malloc((state->steps + 1) * sizeof *work);
     int rc = calm && work ? 0 : TACHO_ENOMEM;
     if (!rc && mark_calm(plan, calm) >= CALM_LEAST &&
         calm_median(plan, calm, work) < an_mean(state->edited_ns, state->steps)) {
         rc = copy_calm(plan, calm, work);
-        assume(plan, "every step takes what the steps without such a pause take");
+        assume(plan, "once its pauses are gone, every step takes as long as those that had none");
     }
     free(work);
     free(calm);
@@ -168,8 +159,8 @@ static bool compute_stays(const struct an_plan *plan)
     return true;
 }
 
-/* Of the steps, the time for which their thread waited for a core that neither a quota nor the
- * run's own number of threads kept from it; 0: not known. */
+/* Share of the time of the steps for which their thread waited for a core, without the waits due to
+ * a quota or to more threads than cores; 0: not known. */
 static double wait_for_core(const struct an_system *system)
 {
     return system->cpu_wait_pct.valid && system->others_lost_pct.valid
@@ -188,12 +179,15 @@ bool an_plan_shared_core(struct an_plan *plan, struct an_shared_core *left)
            least = wait - an_value_or_0(system->others_lost_pct) / 100,
            likely = wait - an_value_or_0(system->others_lost_low_pct) / 100;
     if (plan->of_mean || plan->route || team.threads < 2 || team.threads > team.cores ||
-        least < WAIT_LEAST || !compute_stays(plan) || !may_remove_pauses(plan))
+        least < WAIT_LEAST || !compute_stays(plan))
         return false;
-    double ratio = an_plan_ratio(plan);
+    double ratio = left_without_pauses(plan);
+    if (ratio >= 1)
+        return false;
     *left = (struct an_shared_core){.low = fmax(STAYS_LEAST, 1 - 2 * wait / ratio),
                                     .expected = fmax(STAYS_LEAST, 1 - 2 * likely / ratio),
                                     .high = fmax(STAYS_LEAST, 1 - least / ratio)};
-    assume(plan, "threads of the team that shared a core after the pauses have cores of their own");
+    assume(plan,
+           "the steps' thread waited for a core that its own team held after pauses, which go");
     return true;
 }

@@ -92,17 +92,20 @@ int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_su
 /* ns of the work that stays after an edit, if each piece took `times` instead of what was recorded.
  */
 double an_plan_work_ns(const struct an_plan *plan, const int64_t *times);
+/* Lets each piece of that work take `times`; what is in a phase keeps its time. */
+void an_plan_take(struct an_plan *plan, const int64_t *times);
 
 /* ---- pauses that go (what_if_pauses.c) ------------------------------------------------------- */
 
 /* The step that a gain is of: the median; the mean where pauses of some steps go. */
 double an_plan_recorded_ms(const struct an_plan *plan);
-/* Lets the work that stays take as long in all steps as in those without the pauses that go, where
- * there are enough of them and they are shorter than the others will be; then the plan is of the
- * mean step. 0 or TACHO_ENOMEM. */
+/* Lets the work that stays take as long in all steps as in the calm ones, which have no pause that
+ * the edit removes: where there are enough of these, and their median after the edit is below the
+ * mean of all edited steps. The plan is then of the mean step. 0 or TACHO_ENOMEM. */
 int an_plan_calm(struct an_plan *plan);
-/* Parts of the work that stays which are left where threads that shared a core have cores of their
- * own: if no other program had it meanwhile, as expected, and where only the wait for it goes. */
+/* The work that stays takes so much of its time when threads that shared a core no longer do: at
+ * best, where no other program held the core meanwhile; as expected; and at worst, where only the
+ * wait for the core is saved. */
 struct an_shared_core {
     double low, expected, high;
 };

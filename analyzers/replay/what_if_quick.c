@@ -23,6 +23,18 @@ double an_plan_work_ns(const struct an_plan *plan, const int64_t *times)
     return sum;
 }
 
+void an_plan_take(struct an_plan *plan, const int64_t *times)
+{
+    const struct an_replay *replay = plan->state->replay;
+    int64_t *own = plan->state->own;
+    for (size_t i = 0; i < replay->node_count; i++) {
+        uint32_t node = replay->node[i];
+        if (replay->own[node] > 0 && !replay->phase[node])
+            own[node] =
+                (int64_t)((double)own[node] * (double)times[node] / (double)replay->own[node]);
+    }
+}
+
 /* The work that stays, if each piece took as long as `set` says of its repeats. `times` is
  * overwritten. */
 static int work_of(const struct an_plan *plan, int (*set)(const struct an_replay *, int64_t *),
@@ -35,11 +47,6 @@ static int work_of(const struct an_plan *plan, int (*set)(const struct an_replay
     return rc;
 }
 
-static int usual_of_all(const struct an_replay *replay, int64_t *own)
-{
-    return an_replay_usual(replay, NULL, own);
-}
-
 int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_sum)
 {
     struct an_what_if_state *state = plan->state;
@@ -49,7 +56,7 @@ int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_su
     double quick_ns, usual_ns, fastest_ns;
     int rc = quick && others ? 0 : TACHO_ENOMEM;
     rc = rc ? rc : work_of(plan, an_replay_quick, quick, &quick_ns);
-    rc = rc ? rc : work_of(plan, usual_of_all, others, &usual_ns);
+    rc = rc ? rc : work_of(plan, an_replay_usual, others, &usual_ns);
     rc = rc ? rc : work_of(plan, an_replay_fastest, others, &fastest_ns);
     if (!rc && quick_ns > 0) {
         *part = (most ? fastest_ns : quick_ns) / usual_ns;
@@ -57,10 +64,10 @@ int an_plan_quicken(struct an_plan *plan, bool most, double *part, double *of_su
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
-        if (quick[node] < replay->own[node] && !replay->phase[node])
-            state->own[node] = (int64_t)((double)state->own[node] * (double)quick[node] /
-                                         (double)replay->own[node]);
+        quick[node] = an_time_min(quick[node], replay->own[node]);
     }
+    if (!rc)
+        an_plan_take(plan, quick);
     free(others);
     free(quick);
     return rc;

@@ -260,6 +260,22 @@ static int add_low(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
+static int add_ends(struct an_plan *plan, struct outcome *outcome)
+{
+    return add_outcome(plan, outcome, false);
+}
+
+/* Replays the steps with a part of their work, and adds them; what is expected keeps its times. */
+static int replay_scaled(struct an_plan *plan, double part,
+                         int (*add)(struct an_plan *, struct outcome *), struct outcome *outcome)
+{
+    an_plan_scale(plan, part);
+    an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
+    int rc = add(plan, outcome);
+    an_plan_scale(plan, part > 0 ? 1 / part : 1);
+    return rc;
+}
+
 /* Work that stays and runs without pauses (what_if_quick.c). Where most of the step goes, half way
  * to its better repeats is expected; the low end is as much below them as the fastest repeats are
  * below the usual ones, or as GEMMs were when they were calibrated. */
@@ -278,10 +294,7 @@ static int replay_quick(struct an_plan *plan, struct outcome *outcome, bool most
                  new_whole = fmin(outcome->new_low * part, curve * kept.new_low);
     if (most && !rc) { /* a loader that goes on keeps its time */
         double factor = fmin(part, curve / of_sum), arrivals = an_plan_arrivals(plan);
-        an_plan_scale(plan, factor);
-        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
-        rc = add_low(plan, outcome);
-        an_plan_scale(plan, factor > 0 ? 1 / factor : 1); /* what is expected keeps its times */
+        rc = replay_scaled(plan, factor, add_low, outcome);
         outcome->low = fmin(outcome->low, fmax(whole, outcome->low * arrivals));
         outcome->new_low = fmin(outcome->new_low, fmax(new_whole, outcome->new_low * arrivals));
         return rc;
@@ -377,14 +390,8 @@ static int part_threads(struct an_plan *plan, struct outcome *outcome)
     if (!an_plan_shared_core(plan, &left))
         return 0;
     *outcome = no_outcome;
-    const double parts[] = {left.high, left.low};
-    int rc = 0;
-    for (int i = 0; i < 2 && !rc; i++) {
-        an_plan_scale(plan, parts[i]);
-        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
-        rc = add_outcome(plan, outcome, false);
-        an_plan_scale(plan, 1 / parts[i]);
-    }
+    int rc = replay_scaled(plan, left.high, add_ends, outcome);
+    rc = rc ? rc : replay_scaled(plan, left.low, add_ends, outcome);
     an_plan_scale(plan, left.expected);
     return rc ? rc : replay_shared(plan, outcome);
 }
@@ -444,13 +451,15 @@ const char *an_what_if_refusal(struct an_context *context, const struct an_what_
 }
 
 /* The step that the predicted share is one of. What other programs took is known as a mean over all
- * steps, so as far as they slow the steps down it is the mean step. */
+ * steps, so the share that they cost is of the mean step. */
 static double typical_ms(const struct an_plan *plan, double share)
 {
     const struct an_what_if_state *state = plan->state;
-    double of_others = plan->others >= 0 && state->steps ? fmax(0, 1 - share) : 0;
-    return (1 - of_others) * an_plan_recorded_ms(plan) +
-           of_others * an_mean(state->base_ns, state->steps) / 1e6;
+    double recorded = an_plan_recorded_ms(plan),
+           of_others = plan->others >= 0 ? fmax(0, 1 - share) : 0;
+    return state->steps ? (1 - of_others) * recorded +
+                              of_others * an_mean(state->base_ns, state->steps) / 1e6
+                        : recorded;
 }
 
 /* The median of the least times of the steps after the edits; 0: nothing is known. */

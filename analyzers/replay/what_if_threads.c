@@ -11,7 +11,7 @@
  * leaves half as much idle, or by the recorded times where CPU time is not known. A team with fewer
  * threads than cores shares its work among more of them: evenly at best, and at worst, which is
  * what is expected, with a loss and a start for each region. (Of five runs with one thread two
- * threads left 0.549 to 0.622 of the step; halves are 0.5, with the loss 0.59.)
+ * threads left 0.549 to 0.622 of the step; an even split is 0.5, with the loss 0.59.)
  */
 #include <math.h>
 #include <stdlib.h>
@@ -139,9 +139,10 @@ static int spare_waiting(struct an_plan *plan, const struct an_team *team,
 bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_reading reading)
 {
     const struct an_team team = an_team_of(plan->state->replay->context);
-    if (plan->threads > team.threads || isnan(team_cores(plan)))
-        return plan->threads > team.threads ? reading == AN_THREADS_HIGH
-                                            : reading != AN_THREADS_MIDDLE;
+    if (plan->threads > team.threads)
+        return reading == AN_THREADS_HIGH;
+    if (isnan(team_cores(plan)))
+        return reading != AN_THREADS_MIDDLE;
     return reading == AN_THREADS_MIDDLE || (may_spin(plan, &team) && reading == AN_THREADS_LOW);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs that pause in some of their steps, for a line of the log on a slow disk: what the steps take
- * without the pauses is what those take that have none.
+ * Runs with pauses, for a line of the log on a slow disk: what the steps take without them is shown
+ * by the steps that have none, or else by the wait for a core.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -9,7 +9,8 @@
 #define US    1000ll
 #define COPY  (2000 * US)
 
-/* us. After a pause the threads of a team share a core for two steps, in each second case. */
+/* us, but for `every`. After every second pause the threads of a team share a core for two steps.
+ */
 struct paused {
     int every, pause, line; /* steps, a long line, a short one */
     int forward, backward, shared;
@@ -101,7 +102,7 @@ static const struct an_what_if *without_lines(struct fixture *f)
     return edited(f, "framework=0");
 }
 
-/* Most of the run is pauses, and a quarter of the steps that have none still share a core. Their
+/* Most of the run is pauses, and a third of the steps that have none still share a core. Their
  * median is 3 ms; the mean of what stays would be 7.5. The gain is that of the mean step. */
 static void test_pauses_of_some_steps(void **state)
 {
@@ -160,7 +161,7 @@ static void test_pauses_beside_a_loader(void **state)
     fx_close(f);
 }
 
-/* Where all steps pause none shows what they take without. */
+/* Where all steps pause, none shows what a step takes without a pause. */
 static void test_pauses_of_all_steps(void **state)
 {
     (void)state;
@@ -178,8 +179,8 @@ static void test_pauses_of_all_steps(void **state)
 
 /* All steps pause for 20 ms, and the 10 ms of compute were 3.5 ms of waiting for a core, and as
  * long of spinning for the thread that had it, although one of the two cores is free. That goes
- * with the pause: 3 ms remain, at worst 6.5. Of a run whose thread did not wait all of it remains,
- * and so it does where compute itself is edited. */
+ * with the pause: 3 ms remain, at worst 6.5. In a run whose thread did not wait, all 10 ms
+ * remain. Where compute itself is edited, the wait is not taken into account. */
 static void test_waits_for_a_core_of_the_team(void **state)
 {
     (void)state;
