@@ -167,31 +167,6 @@ static void apply_graph(struct an_plan *plan)
         plan->unknown = "launch";
 }
 
-/* comm=overlap: transfers move to a thread or stream of their own. A step then takes at least the
- * mean of its transfers. */
-static void apply_overlap(struct an_plan *plan)
-{
-    const struct an_replay *replay = plan->state->replay;
-    int64_t sum = 0;
-    for (size_t i = 0; i < replay->node_count; i++) {
-        uint32_t node = replay->node[i];
-        if (replay->graph->cause[node] != AN_CAUSE_TRANSFER)
-            continue;
-        sum = an_time_add(sum, replay->own[node]);
-        plan->state->own[node] = 0;
-    }
-    plan->touched = an_time_add(plan->touched, sum);
-    for (size_t i = 0; i < plan->state->steps && replay->step_count; i++) {
-        double least = (double)sum / (double)replay->step_count;
-        plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
-    }
-    if (!sum)
-        plan->unknown = "comm";
-    plan->overlap = true;
-    plan->ceiling = "compute and communication slow each other down where they overlap; by how "
-                    "much was not measured";
-}
-
 /* A step that gets shorter still needs the CPU time that the run is known to use, on whatever
  * thread, but for what only spins. */
 void an_plan_core_limit(struct an_plan *plan)
@@ -376,8 +351,7 @@ static int apply(struct an_plan *plan, const struct an_edit *edit)
         apply_graph(plan);
         return 0;
     case AN_EDIT_OVERLAP:
-        apply_overlap(plan);
-        return 0;
+        return an_plan_overlap(plan);
     case AN_EDIT_PEERS:
         return apply_ranks(plan, edit);
     default:

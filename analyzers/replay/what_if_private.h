@@ -59,6 +59,8 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
 
 /* Takes one more edit in. 0 or TACHO_ENOMEM. */
 int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);
+/* comm=overlap (what_if_overlap.c). 0 or TACHO_ENOMEM. */
+int an_plan_overlap(struct an_plan *plan);
 /* What of the workers' work is left after the edits, as a share. */
 double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
