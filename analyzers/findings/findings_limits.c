@@ -63,10 +63,23 @@ static struct loader_bound loader_bound(const struct an_loader *loader)
     return (struct loader_bound){fmin(least, most), most};
 }
 
+/* ms that a step waits for data where none was stopped meanwhile: as in the median step, of a
+ * loader in line, whose batches take a fixed time. `mean_ms` where there are no single steps. */
+static double input_ms(struct an_context *context, double mean_ms)
+{
+    double *ms = an_arena_zero(context->scratch, context->step_count + 1, sizeof *ms);
+    size_t count = 0;
+    for (size_t i = 0; ms && i < context->step_count; i++)
+        if (an_step_detailed(&context->step[i]))
+            ms[count++] = (double)context->step[i].class_ns[AN_CLASS_INPUT] / 1e6;
+    return count ? fmin(mean_ms, an_quantile_of(ms, count, 0.5)) : mean_ms;
+}
+
 /* Compute waits for nothing but cores, so on cores of its own it takes its CPU time, divided by the
- * threads of the team that compute at once; what is no compute stays, and so does what other
- * programs take. A part of a team's CPU time is no work (team.h). The CPU time is that of all
- * processes of the run: that of loader workers makes the step longer here than it would be. */
+ * threads of the team that compute at once; what is no compute stays, but for stops while data is
+ * read, and so does what other programs take. A part of a team's CPU time is no work (team.h). The
+ * CPU time is that of all processes of the run: that of loader workers makes the step longer here
+ * than it would be. */
 static struct unstopped unstopped_step(struct an_context *context)
 {
     const struct an_result *result = context->result;
@@ -80,13 +93,16 @@ static struct unstopped unstopped_step(struct an_context *context)
     if (!system->cpu_cores.valid || !compute->valid || !(step_ms > 0) || !team.threads)
         return (struct unstopped){0};
     double compute_ms = step_ms * compute->value / 100, rest_ms = step_ms - compute_ms,
+           mean_input_ms = step_ms * an_value_or_0(result->budget.pct[AN_CLASS_INPUT]) / 100,
+           unstopped_ms = rest_ms - mean_input_ms + input_ms(context, mean_input_ms),
            alone_ms = step_ms * system->cpu_cores.value / ranks / threads,
            for_others = 1 - an_value_or_0(system->others_lost_pct) / 100;
     const double of_cpu_time[] = {threads > 1 ? AN_TEAM_WORK_LEAST : 1,
                                   threads > 1 ? AN_TEAM_WORK_EXPECTED : 1, 1};
+    const double rest[] = {unstopped_ms, unstopped_ms, rest_ms};
     double step[3];
     for (int i = 0; i < 3; i++)
-        step[i] = rest_ms + fmin(compute_ms, alone_ms * of_cpu_time[i] / fmax(0.01, for_others));
+        step[i] = rest[i] + fmin(compute_ms, alone_ms * of_cpu_time[i] / fmax(0.01, for_others));
     return (struct unstopped){step[0], step[1], step[2]};
 }
 
@@ -136,7 +152,8 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
         high = 100 * (step_ms * (1 + error) / alone.least - 1);
         finding->method =
             "compute takes its CPU time divided by the threads of its team, of which up to a "
-            "third is spinning for threads that were stopped; the rest of the step stays";
+            "third is spinning for threads that were stopped; the rest of the step stays, data "
+            "wait as in the median step";
     } else if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
                replayed->value <= most) {
         expected = replayed->value;

@@ -24,6 +24,8 @@ static const char *environment; /* of the engine, whose threads a report knows; 
 
 static bool has_worker; /* makes a batch in 12 ms, of 18 ms where the quota stops it */
 
+static bool reads_in_line; /* 5 ms of a step, 13 of each fourth one, in which the quota stops it */
+
 static void total(struct fixture *f, const char *name, const char *unit, double rate)
 {
     if (rate < 0)
@@ -59,9 +61,14 @@ static const struct an_result *limited_run(struct fixture *f, const struct limit
     for (int64_t i = 0; i < STEPS; i++) {
         int64_t at = (i + 1) * 20 * MS;
         fx_step(f, f->process, f->thread, i, at, at + 20 * MS, 4, false);
+        int64_t input = !reads_in_line ? 0 : (i % 4 ? 5 : 13) * MS;
+        if (input) {
+            fx_slice(f, f->thread, at, at + input, "input", fx_kind(f, "input_wait"));
+            fx_slice(f, f->thread, at, at + input, "decode", fx_kind(f, "decode"));
+        }
         struct store_slice slice = {.track = f->thread,
-                                    .start = FX_BASE + at,
-                                    .dur = 20 * MS,
+                                    .start = FX_BASE + at + input,
+                                    .dur = 20 * MS - input,
                                     .name = fx_string(f, "matmul"),
                                     .category = fx_string(f, environment ? "libtrain" : "test"),
                                     .detail = work,
@@ -188,6 +195,24 @@ static void test_worker_stops_too(void **state)
     has_worker = false;
 }
 
+/* A loader in line is stopped, too: the median step says what it takes without the quota. */
+static void test_loader_stops_too(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits limits = {0.4, 0.3, 0.4, 0.7, -1, -1, "0.4"};
+    (void)state;
+    environment = "{\"OMP_NUM_THREADS\":\"2\"}";
+    reads_in_line = true;
+    const struct an_finding *quota = found(limited_run(f, &limits), "CPU_QUOTA");
+    assert_non_null(quota);
+    assert_near(quota->gain.low.value, 100 * (20 / (7.0 + 4) - 1), 3);
+    assert_near(quota->gain.expected.value, 100 * (20 / (5 + 4 * 0.83) - 1), 5);
+    assert_true(quota->gain.high.value > quota->gain.expected.value);
+    fx_close(f);
+    environment = NULL;
+    reads_in_line = false;
+}
+
 /* What a quota explains alone is not lost to others, and what others explain alone is not the
  * quota's. */
 static void test_whose_time(void **state)
@@ -289,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_quota),
                                        cmocka_unit_test(test_team_stops_together),
                                        cmocka_unit_test(test_worker_stops_too),
+                                       cmocka_unit_test(test_loader_stops_too),
                                        cmocka_unit_test(test_whose_time),
                                        cmocka_unit_test(test_ceiling),
                                        cmocka_unit_test(test_no_quota),
