@@ -486,6 +486,7 @@ static void count_steps(struct an_context *context)
         const struct an_step *step = &context->step[i];
         steps->count += step->end != STORE_ABSENT;
         steps->counted += an_step_counted(step);
+        steps->lanes += !i || step->lane != context->step[i - 1].lane; /* sorted by lane */
         steps->paused += an_step_counted(step) && step->paused;
         steps->detailed += an_step_detailed(step);
         steps->micro_steps = an_time_max(steps->micro_steps, step->micro_steps);

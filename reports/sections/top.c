@@ -56,11 +56,14 @@ static void header_steps(struct page *page, const struct an_result *result)
 {
     const struct an_steps *steps = &result->steps;
     if (steps->median_ms.valid) {
-        bool even = result->run.ranks > 1 && steps->counted % result->run.ranks == 0;
-        int64_t counted = even ? steps->counted / result->run.ranks : steps->counted;
-        const char *whose = result->run.ranks > 1 ? " of all ranks" : "";
+        bool even = steps->lanes > 1 && steps->counted % steps->lanes == 0,
+             devices = steps->lanes > 1 && result->run.ranks <= 1;
+        int64_t counted = even ? steps->counted / steps->lanes : steps->counted;
+        const char *whose = "";
         if (even)
-            whose = " a rank";
+            whose = devices ? " a device" : " a rank";
+        else if (steps->lanes > 1)
+            whose = devices ? " of all devices" : " of all ranks";
         page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", counted,
                   REP_PLURAL(counted, "step", "steps"), whose,
                   TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6));

@@ -413,6 +413,7 @@ static inline const struct an_result *gpu_result(void)
     r.steps = (struct an_steps){.source = "ProfilerStep",
                                 .count = 12,
                                 .counted = 10,
+                                .lanes = 2,
                                 .detailed = 10,
                                 .first_index = 10,
                                 .last_index = 19,

@@ -340,23 +340,27 @@ static void test_legend_names(void **state)
     }
 }
 
-/* Steps of several ranks are counted a rank where each ran as many, else over all of them. */
+/* Steps of several ranks, or devices of one process, are counted a rank or device where each ran as
+ * many, else over all of them. */
 static void test_steps_a_rank(void **state)
 {
     static const struct {
-        int64_t ranks, counted;
+        int64_t ranks, lanes, counted;
         const char *says;
-    } of[] = {{4, 80, "20 steps a rank, median"},
-              {4, 81, "81 steps of all ranks, median"},
-              {1, 20, "20 steps, median"},
-              {1, 1, "1 step, median"},
-              {3, 3, "1 step a rank, median"}};
+    } of[] = {{4, 4, 80, "20 steps a rank, median"},
+              {4, 4, 81, "81 steps of all ranks, median"},
+              {1, 1, 20, "20 steps, median"},
+              {1, 1, 1, "1 step, median"},
+              {3, 3, 3, "1 step a rank, median"},
+              {1, 8, 24, "3 steps a device, median"},
+              {1, 8, 25, "25 steps of all devices, median"}};
     static const char *const formats[] = {"text", "markdown", "html"};
     struct an_result r = *gpu_result();
     (void)state;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         for (size_t k = 0; k < 3; k++) {
             r.run.ranks = of[i].ranks;
+            r.steps.lanes = of[i].lanes;
             r.steps.counted = of[i].counted;
             char *text =
                 rep_text(&r, formats[k], &(struct rep_options){.width = 300, .utf8 = true});
