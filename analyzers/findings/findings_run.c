@@ -15,6 +15,7 @@
 #define RARE          0.02 /* of the steps' time: a phase that takes less needs no change */
 #define SLOW_START_MS 10000.0
 #define START_PCT     10.0
+#define CALM_LEAST    8 /* steps that follow no phase, before one that does */
 
 /* A kind of phase that happens every some steps. */
 static const struct kind {
@@ -33,11 +34,58 @@ static double round_up(double value)
     return 10 * power;
 }
 
-/* Gain of a phase that is `ratio` times the rest of the run and becomes `times` rarer. What is left
- * is at least `least` times the rest of the run. */
-static double rarer_gain(double ratio, double times, double least)
+/* Gain of a phase that is `ratio` times the rest of the run and becomes `times` rarer, while the
+ * rest takes `stays` of its time. What is left is at least `least` times the rest of the run. */
+static double rarer_gain(double ratio, double times, double stays, double least)
 {
-    return 100 * fmax(0, (1 + ratio) / fmax(1 + ratio / times, least) - 1);
+    return 100 * fmax(0, (1 + ratio) / fmax(stays + ratio / times, least) - 1);
+}
+
+/* What steps take without the phase that comes before them, as a share of what they took. */
+struct stays {
+    double expected, least, most;
+};
+
+/* Does a phase lie between the starts of the step before it on its lane and of this one? */
+static bool follows_phase(const struct an_context *context, size_t step)
+{
+    const struct an_step *own = &context->step[step];
+    const struct an_lane *lane = &context->lane[own->lane];
+    return step > lane->first &&
+           an_spans_within(lane->cut, lane->cut_count, own[-1].start, own->start);
+}
+
+/* A thread that slept in a phase finds cold caches after it, and its team asleep. What a step takes
+ * otherwise is shown by the steps before it that follow none, where these are shorter by more than
+ * chance; where there are hardly any, half way to the better quarter of all steps is expected,
+ * which followed a phase as well. */
+static struct stays stays_after_sleep(struct an_context *context)
+{
+    double *all = an_arena_zero(context->scratch, context->step_count + 1, 2 * sizeof *all),
+           *longer = all + context->step_count + 1; /* than the step before */
+    size_t count = 0, slow = 0, pairs = 0;
+    for (size_t i = 0; all && i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!an_step_counted(step))
+            continue;
+        all[count++] = (double)an_step_ns(step);
+        if (!follows_phase(context, i))
+            continue;
+        slow++;
+        if (an_step_counted(step - 1) && !follows_phase(context, i - 1))
+            longer[pairs++] = (double)an_step_ns(step) - (double)an_step_ns(step - 1);
+    }
+    double mean = count ? an_mean(all, count) : 0;
+    if (!slow || !(mean > 0))
+        return (struct stays){1, 1, 1};
+    if (pairs >= CALM_LEAST) {
+        double more = an_mean(longer, pairs),
+               chance = 1.96 * an_sd(longer, pairs) / sqrt((double)pairs),
+               share = more > chance ? 1 - more * (double)slow / (mean * (double)count) : 1;
+        return (struct stays){share, share, share};
+    }
+    double least = fmin(1, an_quantile_of(all, count, 0.25) / mean);
+    return (struct stays){(1 + least) / 2, least, 1};
 }
 
 /* The time in which the loader's workers make the batches of the run, which they also do while a
@@ -56,9 +104,11 @@ static double loader_time(const struct an_context *context, double rest, double 
  * of their sums add up; and the next run differs from this one as parts of this one differ from
  * each other, where neighbouring steps are alike, or neighbouring phases: a disk is slow for longer
  * than one checkpoint takes. Of one phase only the bound is known. */
-static void phase_gain(const struct an_context *context, const struct an_phase *phase, double times,
+static void phase_gain(struct an_context *context, const struct an_phase *phase, double times,
                        double lane_steps, struct an_finding *finding)
 {
+    bool sleeps = !strcmp(phase->name, "checkpoint");
+    const struct stays stays = sleeps ? stays_after_sleep(context) : (struct stays){1, 1, 1};
     const struct an_steps *steps = &context->result->steps;
     double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest,
            least = loader_time(context, rest, lane_steps);
@@ -74,13 +124,18 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
         finding->method = "ceiling: run / (run - phase) - 1";
         return;
     }
-    finding->gain = (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * low), times, least)),
-                                     .expected = an_num(rarer_gain(ratio, times, least)),
-                                     .high = an_num(rarer_gain(ratio * high, times, 0))};
+    finding->gain =
+        (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * low), times, stays.most, least)),
+                         .expected = an_num(rarer_gain(ratio, times, stays.expected, least)),
+                         .high = an_num(rarer_gain(ratio * high, times, stays.least, 0))};
     finding->method =
-        "the run's time again with so many fewer phases, each as long as those of this run: "
-        "run / (run - those phases) - 1, but not faster than the loader's workers make batches; "
-        "95 % by the spread of phases, of steps, and of segments of the run";
+        sleeps ? "the run's time again with so many fewer phases, each as long as those of this "
+                 "run, and steps as long as those that follow none, or as in the better quarter of "
+                 "them; not faster than the loader's workers make batches; "
+                 "95 % by the spread of phases, of steps, and of segments of the run"
+               : "the run's time again with so many fewer phases, each as long as those of this "
+                 "run: run / (run - those phases) - 1, but not faster than the loader's workers "
+                 "make batches; 95 % by the spread of phases, of steps, and of segments of the run";
 }
 
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)

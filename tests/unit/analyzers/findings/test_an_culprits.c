@@ -31,8 +31,9 @@ struct phases {
     double mtbf_hours;
 };
 
-static int wave; /* so many steps take 9 ms, then as many 11; 0: all take 10 */
-static int late; /* ms that phases of the second half of the run take more */
+static int wave;  /* so many steps take 9 ms, then as many 11; 0: all take 10 */
+static int after; /* ms that a step after a phase takes more; every second one if all are */
+static int late;  /* ms that phases of the second half of the run take more */
 
 /* The steps compute all the time. The options of the engine are known by its domain; a command of
  * Python gets that of PyTorch. */
@@ -58,6 +59,8 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
                  fx_kind(f, "collate"));
     for (int i = 0; i < STEPS; i++) {
         int64_t step_ms = wave ? 9 + 2 * (i / wave % 2) : 10;
+        if (after && p->every && i % p->every == 0 && (p->every > 1 || i % 2))
+            step_ms += after;
         fx_step(f, f->process, f->thread, i, at, at + step_ms * MS, 64, false);
         fx_slice(f, f->thread, at + 1000, at + step_ms * MS - 1000, "matmul", work);
         at += step_ms * MS;
@@ -167,6 +170,30 @@ static void test_disk_that_gets_slower(void **state)
     assert_near(x->gain.low.value, 80, 0.5);
     assert_near(x->gain.high.value, 120, 0.5);
     says(x->evidence[0], "20 times, every 2 steps, 20 ms each on average (-20 to +20 % in");
+    fx_close(f);
+}
+
+/* A thread that slept in a checkpoint is slower after it: the steps that follow none show what all
+ * will take. Where all follow one, half way to the better quarter of them is expected. */
+static void test_steps_after_checkpoints(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    after = 8;
+    const struct an_finding *x = finding(
+        make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 20, 0, 0, 0, 25e6 / 3600e3}),
+        "CHECKPOINT");
+    assert_non_null(x);
+    assert_near(x->gain.expected.value, 100 * ((28 + 20) / 20.0 - 1), 6);
+    fx_close(f);
+    x = finding(
+        make(f, &(struct phases){"checkpoint", "[\"train\"]", 1, 20, 0, 0, 0, 25e6 / 3600e3}),
+        "CHECKPOINT");
+    after = 0;
+    assert_non_null(x);
+    assert_near(x->gain.expected.value, 100 * (34 / ((14 + 10) / 2.0) - 1), 6);
+    assert_true(x->gain.low.value < 100 * (34 / 14.0 - 1));
+    assert_true(x->gain.high.value >= 100 * (34 / 10.0 - 1) - 1e-6);
     fx_close(f);
 }
 
@@ -321,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
                                        cmocka_unit_test(test_disk_that_gets_slower),
                                        cmocka_unit_test(test_checkpoints_between_waves),
+                                       cmocka_unit_test(test_steps_after_checkpoints),
                                        cmocka_unit_test(test_loader_behind_checkpoints),
                                        cmocka_unit_test(test_evaluations),
                                        cmocka_unit_test(test_the_same_training_leads),
