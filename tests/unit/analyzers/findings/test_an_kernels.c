@@ -71,11 +71,13 @@ static void kernel(struct made *m, const struct work *work)
     m->at += work->us;
 }
 
+static const char *source = "kineto"; /* of the trace */
+
 static void open_device(struct fixture *f, struct made *m)
 {
     char key[64];
     fx_open(f);
-    FX(store_run_set(f->s, "source", "kineto"));
+    FX(store_run_set(f->s, "source", source));
     *m = (struct made){.f = f, .stream = gpu_stream(f, f->process, "gpu:0", 7), .at = 5000};
     snprintf(key, sizeof key, "device.%lld.gpu:0.name", (long long)f->process);
     FX(store_run_set(f->s, key, A100));
@@ -209,6 +211,12 @@ static void test_unknown(void **state)
     r = MAKE(f, {"mystery", "some_kernel", 100, 0, 0, NULL, NULL, NULL});
     check_bounds(r, "UNKNOWN", 100);
     has_words(r->bounds.sentence, "has no shapes (record_shapes=True");
+    fx_close(f);
+    source = "xplane"; /* which has no such option */
+    r = MAKE(f, {"mystery", "some_kernel", 100, 0, 0, NULL, NULL, NULL});
+    source = "kineto";
+    has_words(r->bounds.sentence, "the XLA profile has no shapes");
+    assert_null(strstr(r->bounds.sentence, "record_shapes"));
     fx_close(f);
 }
 
