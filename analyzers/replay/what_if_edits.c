@@ -221,6 +221,12 @@ void an_plan_hold_cores(struct an_plan *plan, double others)
     plan->busy = fmax(plan->busy, needed / cores);
 }
 
+bool an_plan_leaves_step(const struct an_plan *plan)
+{
+    const struct an_count *workers = &plan->state->replay->context->result->loader.workers;
+    return plan->route && workers->valid && !workers->value;
+}
+
 /* Edits may scale the work of the loader's workers, too: the share that is left of it. */
 double an_plan_worker_share(const struct an_what_if_state *state)
 {

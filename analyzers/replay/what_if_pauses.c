@@ -21,7 +21,7 @@
 /* Of the time of the steps: what an edit removes at least. For smaller edits calm steps may be
  * short for other reasons. */
 #define PAUSES_LEAST 0.2
-#define WAIT_LEAST   0.02 /* of the time of the steps */
+#define WAIT_LEAST   0.05 /* of what stays of the steps */
 #define STAYS_LEAST  0.25 /* of the work that stays: what is kept of it, however long the wait */
 
 double an_plan_recorded_ms(const struct an_plan *plan)
@@ -178,11 +178,11 @@ bool an_plan_shared_core(struct an_plan *plan, struct an_shared_core *left)
     double wait = wait_for_core(system),
            least = wait - an_value_or_0(system->others_lost_pct) / 100,
            likely = wait - an_value_or_0(system->others_lost_low_pct) / 100;
-    if (plan->of_mean || plan->route || team.threads < 2 || team.threads > team.cores ||
-        least < WAIT_LEAST || !compute_stays(plan))
+    if (plan->of_mean || an_plan_leaves_step(plan) || team.threads < 2 ||
+        team.threads > team.cores || least <= 0 || !compute_stays(plan))
         return false;
     double ratio = left_without_pauses(plan);
-    if (ratio >= 1)
+    if (ratio >= 1 || least < WAIT_LEAST * ratio)
         return false;
     *left = (struct an_shared_core){.low = fmax(STAYS_LEAST, 1 - 2 * wait / ratio),
                                     .expected = fmax(STAYS_LEAST, 1 - 2 * likely / ratio),

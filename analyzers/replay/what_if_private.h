@@ -59,6 +59,8 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
 
 /* Takes one more edit in. 0 or TACHO_ENOMEM. */
 int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);
+/* Does a loader in line go to workers? */
+bool an_plan_leaves_step(const struct an_plan *plan);
 /* comm=overlap (what_if_overlap.c). 0 or TACHO_ENOMEM. */
 int an_plan_overlap(struct an_plan *plan);
 /* What of the workers' work is left after the edits, as a share. */
@@ -79,7 +81,8 @@ bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
 /* Why that number of threads cannot be replayed; NULL: it can. */
 const char *an_plan_threads_reason(const struct an_plan *plan);
 /* How long compute takes with another number of threads: at best, at worst, and between them what
- * the CPU time of teams with too many threads says. */
+ * the CPU time of teams with too many threads says, or what more threads have lost in other runs.
+ */
 enum an_threads_reading { AN_THREADS_LOW, AN_THREADS_MIDDLE, AN_THREADS_HIGH };
 /* Is a reading one of those whose mean is expected? */
 bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_reading reading);

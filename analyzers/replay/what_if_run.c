@@ -160,13 +160,6 @@ static void widen_by_ratio(struct outcome *outcome, double ratio)
     outcome->new_high = fmax(outcome->new_high, outcome->new_high / ratio);
 }
 
-/* Does a loader in line go to workers? */
-static bool leaves_step(const struct an_plan *plan)
-{
-    const struct an_count *workers = &plan->state->replay->context->result->loader.workers;
-    return plan->route && workers->valid && !workers->value;
-}
-
 /* Says once what the prediction takes for granted, however many readings of the plan there are. */
 static void assume_stops(struct an_plan *plan)
 {
@@ -220,7 +213,7 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
     size_t nodes = state->replay->graph->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     const struct outcome before = *outcome;
-    bool in_line = leaves_step(plan);
+    bool in_line = an_plan_leaves_step(plan);
     bool engine = an_command_framework(state->replay->context) == AN_FRAMEWORK_LIBTRAIN;
     double passes = in_line && !engine ? PASSES : 0; /* the engine hands over by address */
     struct an_route_plan route_plan = {.workers = plan->workers,
@@ -364,7 +357,7 @@ static int replay_overlap(struct an_plan *plan, struct outcome *outcome)
 static bool is_in_quota(const struct an_plan *plan)
 {
     struct an_context *context = plan->state->replay->context;
-    return leaves_step(plan) && plan->state->cores.used.valid && is_stopped(plan->state) &&
+    return an_plan_leaves_step(plan) && plan->state->cores.used.valid && is_stopped(plan->state) &&
            an_team_of(context).threads > 1;
 }
 
@@ -393,7 +386,14 @@ static int part_threads(struct an_plan *plan, struct outcome *outcome)
     int rc = replay_scaled(plan, left.high, add_ends, outcome);
     rc = rc ? rc : replay_scaled(plan, left.low, add_ends, outcome);
     an_plan_scale(plan, left.expected);
-    return rc ? rc : replay_shared(plan, outcome);
+    rc = rc ? rc : replay_shared(plan, outcome);
+    if (plan->route) {
+        double arrivals = an_plan_arrivals(plan);
+        outcome->low *= arrivals;
+        outcome->new_low *= arrivals;
+        widen_by_ratio(outcome, plan->state->route_ratio);
+    }
+    return rc;
 }
 
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
@@ -425,7 +425,7 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     if (rc || plan->reason || plan->others >= 0 || plan->of_mean || !threads)
         return rc;
     bool most = outcome->sum < MOST_GOES * outcome->count;
-    return most || leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
+    return most || an_plan_leaves_step(plan) ? replay_quick(plan, outcome, most) : 0;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */

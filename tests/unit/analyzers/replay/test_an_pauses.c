@@ -203,12 +203,48 @@ static void test_waits_for_a_core_of_the_team(void **state)
     }
 }
 
+/* A worker makes a batch in 30 ms, for which the steps wait 20 ms and then compute for 10. */
+static void record_starved(struct fixture *f)
+{
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), wait = fx_kind(f, "input_wait"),
+            decode = fx_kind(f, "decode"), collate = fx_kind(f, "collate"),
+            worker = fx_track(f, f->process, "thread", "loader-0", NULL);
+    FX(store_run_set(f->s, "command",
+                     "[\"train\",\"gpt2-tiny\",\"--workers\",\"1\",\"--prefetch\",\"8\"]"));
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t start = i * 30000 * US, made = start + 20000 * US, end = start + 30000 * US;
+        fx_slice(f, worker, made - 29900 * US, made - US, "decode", decode);
+        fx_slice(f, worker, made - US, made, "collate", collate);
+        fx_slice(f, f->thread, start, made, "input_wait", wait);
+        fx_slice(f, f->thread, made, end, "matmul.forward", work);
+        fx_step(f, f->process, f->thread, i, start, end, 4, false);
+    }
+}
+
+/* Waits for data are pauses, too: with six workers there is a batch every 5 ms, and of the 10 ms of
+ * compute 3 remain, as above. Without the wait for a core all 10 do. */
+static void test_waits_for_data(void **state)
+{
+    (void)state;
+    for (int waits = 1; waits >= 0; waits--) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        sample(f, 30000 * US, waits ? 3500 : 30);
+        record_starved(f);
+        const struct an_what_if *what_if = edited(f, "loader.workers=6");
+        assert_true(what_if->of_mean == (waits == 1));
+        assert_near(what_if->step_ms.value, waits ? 5 : 10, 0.3);
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pauses_of_some_steps),
                                        cmocka_unit_test(test_work_of_paused_steps_stays),
                                        cmocka_unit_test(test_pauses_beside_a_loader),
                                        cmocka_unit_test(test_pauses_of_all_steps),
-                                       cmocka_unit_test(test_waits_for_a_core_of_the_team)};
+                                       cmocka_unit_test(test_waits_for_a_core_of_the_team),
+                                       cmocka_unit_test(test_waits_for_data)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
