@@ -387,12 +387,10 @@ static int part_threads(struct an_plan *plan, struct outcome *outcome)
     rc = rc ? rc : replay_scaled(plan, left.low, add_ends, outcome);
     an_plan_scale(plan, left.expected);
     rc = rc ? rc : replay_shared(plan, outcome);
-    if (plan->route) {
-        double arrivals = an_plan_arrivals(plan);
-        outcome->low *= arrivals;
-        outcome->new_low *= arrivals;
+    outcome->low *= an_plan_arrivals(plan);
+    outcome->new_low *= an_plan_arrivals(plan);
+    if (plan->route)
         widen_by_ratio(outcome, plan->state->route_ratio);
-    }
     return rc;
 }
 
@@ -554,8 +552,9 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
         return TACHO_ENOMEM;
     memcpy(state->own, state->replay->own, state->replay->graph->node_count * sizeof *state->own);
     int rc = 0;
-    for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
-        rc = an_plan_apply(&plan, &edit[i]);
+    for (size_t i = 0; i < 2 * count && !rc && !plan.unknown && !plan.reason; i++)
+        if ((edit[i % count].kind == AN_EDIT_OVERLAP) == (i >= count)) /* of what others leave */
+            rc = an_plan_apply(&plan, &edit[i % count]);
     keep_phases(state);
     if (!rc && !plan.reason && (plan.micro > 1 || plan.precision))
         rc = an_plan_rescale_open(&plan);

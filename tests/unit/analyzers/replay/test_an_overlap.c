@@ -49,18 +49,24 @@ static void record(struct fixture *f, const struct pass *pass)
     FX(store_run_set(f->s, "cpu.usable", "4"));
 }
 
-static double overlapped_ms(const struct pass *pass)
+static double edited_ms(const struct pass *pass, const char *edits)
 {
     struct fixture fx, *f = &fx;
-    struct an_options options = {.file = "run.tacho", .what_if = "comm=overlap"};
+    struct an_options options = {.file = "run.tacho", .what_if = edits};
     record(f, pass);
     const struct an_result *result = fx_analyze_with(f, &options);
     assert_null(result->advice.reason);
-    const struct an_what_if *what_if = &result->advice.edits[0];
+    const struct an_advice *advice = &result->advice;
+    const struct an_what_if *what_if = advice->edit_count > 1 ? &advice->together : advice->edits;
     assert_null(what_if->reason);
     double ms = what_if->step_ms.valid ? what_if->step_ms.value : what_if->step_low_ms.value;
     fx_close(f);
     return ms;
+}
+
+static double overlapped_ms(const struct pass *pass)
+{
+    return edited_ms(pass, "comm=overlap");
 }
 
 /* Gradients come with backward: of 10 ms of their reduction 2 find a place beside it. */
@@ -91,10 +97,23 @@ static void test_no_backward(void **state)
     assert_near(overlapped_ms(&(struct pass){8, 0, 6, "all_reduce"}), 8, 0.1);
 }
 
+/* Overlap is of what other edits leave, whatever their order: of 5 ms 2 hide behind backward, of 10
+ * ms behind half of the compute 1 does. */
+static void test_beside_other_edits(void **state)
+{
+    (void)state;
+    const struct pass pass = {6, 2, 10, "all_reduce"};
+    assert_near(edited_ms(&pass, "collective:all_reduce=0.5x,comm=overlap"), 8 + 3, 0.1);
+    assert_near(edited_ms(&pass, "comm=overlap,collective:all_reduce=0.5x"), 8 + 3, 0.1);
+    assert_near(edited_ms(&pass, "comm=overlap,compute=0.5x"), 4 + 9, 0.1);
+    assert_near(edited_ms(&pass, "collective:all_reduce=0,comm=overlap"), 8, 0.1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_backward), cmocka_unit_test(test_long_backward),
-        cmocka_unit_test(test_gather), cmocka_unit_test(test_no_backward)};
+        cmocka_unit_test(test_beside_other_edits), cmocka_unit_test(test_short_backward),
+        cmocka_unit_test(test_long_backward), cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_no_backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
