@@ -15,7 +15,8 @@
 #define RARE          0.02 /* of the steps' time: a phase that takes less needs no change */
 #define SLOW_START_MS 10000.0
 #define START_PCT     10.0
-#define CALM_LEAST    8 /* steps that follow no phase, before one that does */
+#define CALM_LEAST \
+    8 /* pairs of a step that follows a phase and the one before it, which does not */
 
 /* A kind of phase that happens every some steps. */
 static const struct kind {
@@ -38,7 +39,8 @@ static double round_up(double value)
  * rest takes `stays` of its time. What is left is at least `least` times the rest of the run. */
 static double rarer_gain(double ratio, double times, double stays, double least)
 {
-    return 100 * fmax(0, (1 + ratio) / fmax(stays + ratio / times, least) - 1);
+    double rest = 1 - (1 - stays) * (1 - 1 / times); /* 1 / times of the steps still follow one */
+    return 100 * fmax(0, (1 + ratio) / fmax(rest + ratio / times, least) - 1);
 }
 
 /* What steps take without the phase that comes before them, as a share of what they took. */
@@ -55,12 +57,23 @@ static bool follows_phase(const struct an_context *context, size_t step)
            an_spans_within(lane->cut, lane->cut_count, own[-1].start, own->start);
 }
 
-/* A thread that slept in a phase finds cold caches after it, and its team asleep. What a step takes
- * otherwise is shown by the steps before it that follow none, where these are shorter by more than
- * chance; where there are hardly any, half way to the better quarter of all steps is expected,
- * which followed a phase as well. */
-static struct stays stays_after_sleep(struct an_context *context)
+/* Do phases of other kinds cut the steps often enough to matter beside those of this kind? */
+static bool has_other_phases(const struct an_result *result, const struct an_phase *phase)
 {
+    for (size_t i = 0; i < result->phase_count; i++)
+        if (strcmp(result->phases[i].name, phase->name) != 0 &&
+            10 * result->phases[i].lane_count > phase->lane_count)
+            return true;
+    return false;
+}
+
+/* A thread that slept in a phase finds cold caches and a sleeping team after it, so the next step
+ * is slower. By how much is the mean difference to the step before, if that one follows no phase.
+ * Where nearly every step follows a phase, the middle between the mean and the lower quartile is
+ * expected. The share is of the run without its phases, which is more than the counted steps. */
+static struct stays stays_after_sleep(struct an_context *context, const struct an_phase *phase)
+{
+    const struct stays unchanged = {1, 1, 1};
     double *all = an_arena_zero(context->scratch, context->step_count + 1, 2 * sizeof *all),
            *longer = all + context->step_count + 1; /* than the step before */
     size_t count = 0, slow = 0, pairs = 0;
@@ -75,17 +88,25 @@ static struct stays stays_after_sleep(struct an_context *context)
         if (an_step_counted(step - 1) && !follows_phase(context, i - 1))
             longer[pairs++] = (double)an_step_ns(step) - (double)an_step_ns(step - 1);
     }
-    double mean = count ? an_mean(all, count) : 0;
-    if (!slow || !(mean > 0))
-        return (struct stays){1, 1, 1};
+    double mean = count ? an_mean(all, count) : 0, lanes = fmax(1, (double)context->lane_count),
+           rest_ns = 1e6 * (phase->lane_run_ms - phase->lane_ms);
+    if (!slow || !(mean > 0) || has_other_phases(context->result, phase))
+        return unchanged;
+    double steps = fmin(1, mean * (double)count / lanes / rest_ns); /* of the rest */
     if (pairs >= CALM_LEAST) {
         double more = an_mean(longer, pairs),
                chance = 1.96 * an_sd(longer, pairs) / sqrt((double)pairs),
-               share = more > chance ? 1 - more * (double)slow / (mean * (double)count) : 1;
-        return (struct stays){share, share, share};
+               each = steps * (double)pairs / (mean * (double)count);
+        if (more <= chance)
+            return unchanged;
+        return (struct stays){.expected = fmax(0, 1 - more * each),
+                              .least = fmax(0, 1 - (more + chance) * each),
+                              .most = fmin(1, 1 - (more - chance) * each)};
     }
-    double least = fmin(1, an_quantile_of(all, count, 0.25) / mean);
-    return (struct stays){(1 + least) / 2, least, 1};
+    if (count - slow >= CALM_LEAST) /* too few pairs to show a difference */
+        return unchanged;
+    double quick = fmax(0, 1 - an_quantile_of(all, count, 0.25) / mean) * steps;
+    return (struct stays){.expected = 1 - quick / 2, .least = 1 - quick, .most = 1};
 }
 
 /* The time in which the loader's workers make the batches of the run, which they also do while a
@@ -108,7 +129,7 @@ static void phase_gain(struct an_context *context, const struct an_phase *phase,
                        double lane_steps, struct an_finding *finding)
 {
     bool sleeps = !strcmp(phase->name, "checkpoint");
-    const struct stays stays = sleeps ? stays_after_sleep(context) : (struct stays){1, 1, 1};
+    const struct stays stays = sleeps ? stays_after_sleep(context, phase) : (struct stays){1, 1, 1};
     const struct an_steps *steps = &context->result->steps;
     double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest,
            least = loader_time(context, rest, lane_steps);
@@ -130,8 +151,9 @@ static void phase_gain(struct an_context *context, const struct an_phase *phase,
                          .high = an_num(rarer_gain(ratio * high, times, stays.least, 0))};
     finding->method =
         sleeps ? "the run's time again with so many fewer phases, each as long as those of this "
-                 "run, and steps as long as those that follow none, or as in the better quarter of "
-                 "them; not faster than the loader's workers make batches; "
+                 "run; the other steps take as long as those that follow no checkpoint, or, where "
+                 "nearly all follow one, half way to their lower quartile (which is the high end); "
+                 "not faster than the loader's workers make batches; "
                  "95 % by the spread of phases, of steps, and of segments of the run"
                : "the run's time again with so many fewer phases, each as long as those of this "
                  "run: run / (run - those phases) - 1, but not faster than the loader's workers "
