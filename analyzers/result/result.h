@@ -87,7 +87,8 @@ struct an_steps {
     const char *reason; /* why there are none, and what to do; NULL when there are */
     int64_t count;      /* complete steps found */
     int64_t counted;    /* of these, in the statistics */
-    int64_t lanes;      /* ranks, or devices of one process, whose steps these are */
+    int64_t lanes;      /* ranks, or devices or threads of one process, that have counted steps */
+    int64_t of_a_lane;  /* how many each of them has; 0: they have not equally many */
     int64_t paused;     /* of the counted, run with recording paused */
     int64_t detailed;   /* of the counted, with all their parts in the file: the base of budget and
                            utilization */

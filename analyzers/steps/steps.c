@@ -477,16 +477,29 @@ static const char *why_none(const struct an_context *context)
                            context->trace->slice.count, advice);
 }
 
+/* Adds a lane with so many counted steps. */
+static void count_lane(struct an_steps *steps, int64_t counted)
+{
+    if (!counted)
+        return;
+    steps->of_a_lane = !steps->lanes || steps->of_a_lane == counted ? counted : 0;
+    steps->lanes++;
+}
+
 /* Counts the steps and finds the first and the last that count. */
 static void count_steps(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
+    int64_t before = 0; /* counted steps of earlier lanes; steps are sorted by lane */
     steps->first_index = steps->last_index = -1;
     for (size_t i = 0; i < context->step_count; i++) {
         const struct an_step *step = &context->step[i];
+        if (i && step->lane != step[-1].lane) {
+            count_lane(steps, steps->counted - before);
+            before = steps->counted;
+        }
         steps->count += step->end != STORE_ABSENT;
         steps->counted += an_step_counted(step);
-        steps->lanes += !i || step->lane != context->step[i - 1].lane; /* sorted by lane */
         steps->paused += an_step_counted(step) && step->paused;
         steps->detailed += an_step_detailed(step);
         steps->micro_steps = an_time_max(steps->micro_steps, step->micro_steps);
@@ -496,6 +509,7 @@ static void count_steps(struct an_context *context)
             steps->first_index = step->index;
         steps->last_index = an_time_max(steps->last_index, step->index);
     }
+    count_lane(steps, steps->counted - before);
     if (!steps->micro_steps && context->lane_count)
         steps->micro_steps = an_hooked_micro_steps(context->trace);
 }

@@ -56,14 +56,15 @@ static void header_steps(struct page *page, const struct an_result *result)
 {
     const struct an_steps *steps = &result->steps;
     if (steps->median_ms.valid) {
-        bool even = steps->lanes > 1 && steps->counted % steps->lanes == 0,
-             devices = steps->lanes > 1 && result->run.ranks <= 1;
-        int64_t counted = even ? steps->counted / steps->lanes : steps->counted;
+        bool several = steps->lanes > 1, even = several && steps->of_a_lane;
+        int64_t counted = even ? steps->of_a_lane : steps->counted;
         const char *whose = "";
-        if (even)
-            whose = devices ? " a device" : " a rank";
-        else if (steps->lanes > 1)
-            whose = devices ? " of all devices" : " of all ranks";
+        if (several && result->run.ranks > 1)
+            whose = even ? " a rank" : " of all ranks";
+        else if (several && !result->gpu.reason)
+            whose = even ? " a device" : " of all devices";
+        else if (several)
+            whose = even ? " a thread" : " of all threads";
         page_item(page, "%" PRId64 " %s%s, median %s, p95 %s", counted,
                   REP_PLURAL(counted, "step", "steps"), whose,
                   TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6));

@@ -414,6 +414,7 @@ static inline const struct an_result *gpu_result(void)
                                 .count = 12,
                                 .counted = 10,
                                 .lanes = 2,
+                                .of_a_lane = 5,
                                 .detailed = 10,
                                 .first_index = 10,
                                 .last_index = 19,

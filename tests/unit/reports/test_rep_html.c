@@ -340,27 +340,30 @@ static void test_legend_names(void **state)
     }
 }
 
-/* Steps of several ranks, or devices of one process, are counted a rank or device where each ran as
- * many, else over all of them. */
+/* Steps of several ranks, or devices or threads of one process, are counted for one of them where
+ * each ran as many, else over all of them. */
 static void test_steps_a_rank(void **state)
 {
     static const struct {
-        int64_t ranks, lanes, counted;
+        int64_t ranks, devices, lanes, counted, each;
         const char *says;
-    } of[] = {{4, 4, 80, "20 steps a rank, median"},
-              {4, 4, 81, "81 steps of all ranks, median"},
-              {1, 1, 20, "20 steps, median"},
-              {1, 1, 1, "1 step, median"},
-              {3, 3, 3, "1 step a rank, median"},
-              {1, 8, 24, "3 steps a device, median"},
-              {1, 8, 25, "25 steps of all devices, median"}};
+    } of[] = {{4, 1, 4, 80, 20, "20 steps a rank, median"},
+              {4, 1, 4, 80, 0, "80 steps of all ranks, median"},
+              {1, 1, 1, 20, 20, "20 steps, median"},
+              {1, 1, 1, 1, 1, "1 step, median"},
+              {3, 1, 3, 3, 1, "1 step a rank, median"},
+              {1, 8, 8, 24, 3, "3 steps a device, median"},
+              {1, 8, 8, 25, 0, "25 steps of all devices, median"},
+              {1, 0, 2, 40, 20, "20 steps a thread, median"}};
     static const char *const formats[] = {"text", "markdown", "html"};
     struct an_result r = *gpu_result();
     (void)state;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         for (size_t k = 0; k < 3; k++) {
             r.run.ranks = of[i].ranks;
+            r.gpu.reason = of[i].devices ? NULL : "no device";
             r.steps.lanes = of[i].lanes;
+            r.steps.of_a_lane = of[i].each;
             r.steps.counted = of[i].counted;
             char *text =
                 rep_text(&r, formats[k], &(struct rep_options){.width = 300, .utf8 = true});
