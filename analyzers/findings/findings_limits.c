@@ -63,12 +63,14 @@ static struct loader_bound loader_bound(const struct an_loader *loader)
     return (struct loader_bound){fmin(least, most), most};
 }
 
-/* ms that a step waits for data where none was stopped meanwhile: as in the median step, of a
- * loader in line, whose batches take a fixed time. `mean_ms` where there are no single steps. */
+/* ms that a step would wait for data if the quota stopped nothing: as long as the median step does,
+ * at most the mean. Only for a loader in line, whose batches all take about as long. */
 static double input_ms(struct an_context *context, double mean_ms)
 {
     double *ms = an_arena_zero(context->scratch, context->step_count + 1, sizeof *ms);
     size_t count = 0;
+    if (an_count_or_0(context->result->loader.workers) > 0)
+        return mean_ms;
     for (size_t i = 0; ms && i < context->step_count; i++)
         if (an_step_detailed(&context->step[i]))
             ms[count++] = (double)context->step[i].class_ns[AN_CLASS_INPUT] / 1e6;
@@ -152,8 +154,8 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
         high = 100 * (step_ms * (1 + error) / alone.least - 1);
         finding->method =
             "compute takes its CPU time divided by the threads of its team, of which up to a "
-            "third is spinning for threads that were stopped; the rest of the step stays, data "
-            "wait as in the median step";
+            "third is spinning for threads that were stopped; the rest of the step stays "
+            "as it was, except that it waits for data only as long as the median step";
     } else if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
                replayed->value <= most) {
         expected = replayed->value;

@@ -4,9 +4,9 @@
  * another thread of its team is, and they take turns, for several steps, until the scheduler moves
  * one of them: half of that time each of them waits for the core, in the other half it spins at a
  * barrier for the other one. Where an edit removes the pauses, that time goes, too. The steps that
- * have no pause show what all steps will take. Where they do not, because most of them were slow as
- * well, the wait of the steps' thread for a core does, as far as it is not the fault of other
- * programs, of a quota, or of more threads than cores (docs/advise.md).
+ * have no pause show what all steps will take. Where most of these were slow as well, the cost is
+ * taken from the time for which the steps' thread waited for a core, without the part that other
+ * programs, a quota, or more threads than cores explain (docs/advise.md).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -139,7 +139,8 @@ int an_plan_calm(struct an_plan *plan)
     if (!rc && mark_calm(plan, calm) >= CALM_LEAST &&
         calm_median(plan, calm, work) < an_mean(state->edited_ns, state->steps)) {
         rc = copy_calm(plan, calm, work);
-        assume(plan, "once its pauses are gone, every step takes as long as those that had none");
+        assume(plan,
+               "without the pauses, every step takes as long as the steps that hardly had any");
     }
     free(work);
     free(calm);
@@ -188,6 +189,7 @@ bool an_plan_shared_core(struct an_plan *plan, struct an_shared_core *left)
                                     .expected = fmax(STAYS_LEAST, 1 - 2 * likely / ratio),
                                     .high = fmax(STAYS_LEAST, 1 - least / ratio)};
     assume(plan,
-           "the steps' thread waited for a core that its own team held after pauses, which go");
+           "after pauses, the steps' thread waited for a core that its own team held; without the "
+           "pauses it does not");
     return true;
 }

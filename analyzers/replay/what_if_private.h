@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to what_if_run.c (predictions), what_if_steps.c (steps before and after) and
- * what_if_edits.c (what edits change).
+ * Private to the files what_if_*.c: predictions under edits.
  */
 #ifndef ANALYZERS_WHAT_IF_PRIVATE_H
 #define ANALYZERS_WHAT_IF_PRIVATE_H
@@ -19,10 +18,10 @@ struct an_plan {
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
     bool overlap;                    /* transfers get threads or streams of their own */
-    bool of_mean; /* pauses of some steps go: the gain is that of the mean step */
-    bool kept;    /* activations are kept that were computed again */
-    bool changes; /* an edit asks for something that the run does not have */
-    bool more;    /* something gets more work, or other threads: a step may get longer */
+    bool of_mean;                    /* pauses go: the gain is that of the mean step */
+    bool kept;                       /* activations are kept that were computed again */
+    bool changes;                    /* an edit asks for something that the run does not have */
+    bool more; /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
     int64_t threads; /* of each team after the edits; 0: as many as before */
     double cores;    /* of a host after the edits; 0: as many as there are */
@@ -80,9 +79,9 @@ bool an_edits_recomputation(const struct an_edit *edit);
 bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
 /* Why that number of threads cannot be replayed; NULL: it can. */
 const char *an_plan_threads_reason(const struct an_plan *plan);
-/* How long compute takes with another number of threads: at best, at worst, and between them what
- * the CPU time of teams with too many threads says, or what more threads have lost in other runs.
- */
+/* How long compute takes with another number of threads: at best, at worst, and between them:
+ * from CPU time where a team had too many threads, with two thirds of the losses where it gets
+ * more. */
 enum an_threads_reading { AN_THREADS_LOW, AN_THREADS_MIDDLE, AN_THREADS_HIGH };
 /* Is a reading one of those whose mean is expected? */
 bool an_plan_threads_expected(const struct an_plan *plan, enum an_threads_reading reading);
@@ -102,7 +101,7 @@ void an_plan_take(struct an_plan *plan, const int64_t *times);
 
 /* ---- pauses that go (what_if_pauses.c) ------------------------------------------------------- */
 
-/* The step that a gain is of: the median; the mean where pauses of some steps go. */
+/* The step that a gain is of: the median; the mean where pauses go. */
 double an_plan_recorded_ms(const struct an_plan *plan);
 /* Lets the work that stays take as long in all steps as in the calm ones, which have no pause that
  * the edit removes: where there are enough of these, and their median after the edit is below the

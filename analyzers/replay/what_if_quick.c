@@ -100,7 +100,8 @@ void an_plan_scale(struct an_plan *plan, double factor)
     }
     for (size_t i = 0; i < state->steps; i++)
         plan->floor[i] *= factor;
-    plan->busy *= factor;
+    if (!plan->route || an_plan_leaves_step(plan)) /* workers use the cores as before */
+        plan->busy *= factor;
 }
 
 double an_plan_arrivals(const struct an_plan *plan)

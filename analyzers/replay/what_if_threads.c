@@ -9,10 +9,10 @@
  * half of what lies between is expected. Of a team with more threads than cores, whose CPU time is
  * no spinning, that half is the bound from below. From above it is bounded by a team that still
  * leaves half as much idle, or by the recorded times where CPU time is not known. A team with fewer
- * threads than cores shares its work among more of them: evenly at best, at worst with a loss and a
- * start for each region, of which two thirds are expected. (Of eleven measured steps with one
- * thread two threads left 0.538 to 0.643, in the middle 0.564. An even split is 0.5, 0.59 with all
- * of the loss and 0.56 with what is expected of it.)
+ * threads than cores shares its work among more of them: evenly at best; at worst with a loss of
+ * speed and a delay to start each region. Two thirds of both are expected. (Of eleven measured
+ * steps with one thread two threads left 0.538 to 0.643, in the middle 0.564. An even split is 0.5,
+ * 0.59 with all of the loss and 0.56 with what is expected of it.)
  */
 #include <math.h>
 #include <stdlib.h>
