@@ -60,9 +60,9 @@ struct an_gate an_gate_decide(const struct an_gate_input *input);
 const char *an_gate_outlook(const struct an_gate *gate, char text[AN_GATE_WORDS]);
 
 /* Step of a run in ms, for as many tokens (otherwise samples) as a step of `base` has: the mean of
- * all, or the median; with several loader workers that is the median over means of as many steps,
- * because these differ by design. NAN: the run has no counted steps. Both need samples
- * (an_options.samples). */
+ * all, or the median; with several loader workers the median of the means over as many neighbouring
+ * steps as batches arrive together, because these differ by design. NAN: the run has no counted
+ * steps. Both need samples (an_options.samples). */
 double an_diff_run_step(const struct an_result *base, const struct an_result *run, bool mean);
 
 /* The standard error of diff->step.delta in per cent of the baseline's step; NAN: not tested. */

@@ -67,10 +67,10 @@ static struct loader_bound loader_bound(const struct an_loader *loader)
  * at most the mean. Only for a loader in line, whose batches all take about as long. */
 static double input_ms(struct an_context *context, double mean_ms)
 {
-    double *ms = an_arena_zero(context->scratch, context->step_count + 1, sizeof *ms);
-    size_t count = 0;
     if (an_count_or_0(context->result->loader.workers) > 0)
         return mean_ms;
+    double *ms = an_arena_zero(context->scratch, context->step_count + 1, sizeof *ms);
+    size_t count = 0;
     for (size_t i = 0; ms && i < context->step_count; i++)
         if (an_step_detailed(&context->step[i]))
             ms[count++] = (double)context->step[i].class_ns[AN_CLASS_INPUT] / 1e6;
@@ -78,10 +78,10 @@ static double input_ms(struct an_context *context, double mean_ms)
 }
 
 /* Compute waits for nothing but cores, so on cores of its own it takes its CPU time, divided by the
- * threads of the team that compute at once; what is no compute stays, but for stops while data is
- * read, and so does what other programs take. A part of a team's CPU time is no work (team.h). The
- * CPU time is that of all processes of the run: that of loader workers makes the step longer here
- * than it would be. */
+ * threads of the team that compute at once. Everything else stays as it was, what other programs
+ * take included, but for the time in which the thread was stopped while it read data. A part of a
+ * team's CPU time is no work (team.h). The CPU time is that of all processes of the run: that of
+ * loader workers makes the step longer here than it would be. */
 static struct unstopped unstopped_step(struct an_context *context)
 {
     const struct an_result *result = context->result;

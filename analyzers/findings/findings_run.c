@@ -124,12 +124,13 @@ static double loader_time(const struct an_context *context, double rest, double 
 /* The gain with its 95 % interval: phases and steps vary independently, so the relative variances
  * of their sums add up; and the next run differs from this one as parts of this one differ from
  * each other, where neighbouring steps are alike, or neighbouring phases: a disk is slow for longer
- * than one checkpoint takes. Of one phase only the bound is known. */
-static void phase_gain(struct an_context *context, const struct an_phase *phase, double times,
-                       double lane_steps, struct an_finding *finding)
+ * than one checkpoint takes. Of one phase only the bound is known. `after_sleep`: of phases in
+ * which the thread of the steps sleeps; else NULL. */
+static void phase_gain(const struct an_context *context, const struct an_phase *phase,
+                       const struct stays *after_sleep, double times, double lane_steps,
+                       struct an_finding *finding)
 {
-    bool sleeps = !strcmp(phase->name, "checkpoint");
-    const struct stays stays = sleeps ? stays_after_sleep(context, phase) : (struct stays){1, 1, 1};
+    const struct stays stays = after_sleep ? *after_sleep : (struct stays){1, 1, 1};
     const struct an_steps *steps = &context->result->steps;
     double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest,
            least = loader_time(context, rest, lane_steps);
@@ -150,14 +151,15 @@ static void phase_gain(struct an_context *context, const struct an_phase *phase,
                          .expected = an_num(rarer_gain(ratio, times, stays.expected, least)),
                          .high = an_num(rarer_gain(ratio * high, times, stays.least, 0))};
     finding->method =
-        sleeps ? "the run's time again with so many fewer phases, each as long as those of this "
-                 "run; the other steps take as long as those that follow no checkpoint, or, where "
-                 "nearly all follow one, half way to their lower quartile (which is the high end); "
-                 "not faster than the loader's workers make batches; "
-                 "95 % by the spread of phases, of steps, and of segments of the run"
-               : "the run's time again with so many fewer phases, each as long as those of this "
-                 "run: run / (run - those phases) - 1, but not faster than the loader's workers "
-                 "make batches; 95 % by the spread of phases, of steps, and of segments of the run";
+        after_sleep
+            ? "the run's time again with so many fewer phases, each as long as those of this "
+              "run; the other steps take as long as those that follow no checkpoint, or, where "
+              "nearly all follow one, half way to their lower quartile (which is the high end); "
+              "not faster than the loader's workers make batches; "
+              "95 % by the spread of phases, of steps, and of segments of the run"
+            : "the run's time again with so many fewer phases, each as long as those of this "
+              "run: run / (run - those phases) - 1, but not faster than the loader's workers "
+              "make batches; 95 % by the spread of phases, of steps, and of segments of the run";
 }
 
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)
@@ -250,9 +252,10 @@ static void gain_of_table(struct an_context *context, const struct an_phase *pha
 {
     struct an_gain gain[FAILURES];
     double steps[FAILURES];
+    const struct stays stays = stays_after_sleep(context, phase);
     for (size_t i = 0; i < FAILURES; i++) {
         steps[i] = young_steps(phase, step_ms, failures[i].hours);
-        phase_gain(context, phase, fmax(1, steps[i] / every), lane_steps, finding);
+        phase_gain(context, phase, &stays, fmax(1, steps[i] / every), lane_steps, finding);
         gain[i] = finding->gain;
     }
     interval_table(context, steps, finding);
@@ -307,11 +310,12 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     if (wanted <= every)
         return;
     const char *option = phase_option(context, kind, wanted);
+    const struct stays stays = stays_after_sleep(context, phase);
     finding->effort = "a setting";
     finding->bound = false;
     finding->action = phase_action(context, kind, wanted, every,
                                    an_finding_text(context, "or %s", finding->action));
-    phase_gain(context, phase, wanted / every, lane_steps, finding);
+    phase_gain(context, phase, &stays, wanted / every, lane_steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));
@@ -353,7 +357,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
                      has_option ? "or on fewer batches (--eval-batches)" : "or on fewer batches");
     finding->effort = "a setting";
     finding->changes = kind->changes;
-    phase_gain(context, phase, wanted / every, steps, finding);
+    phase_gain(context, phase, NULL, wanted / every, steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));

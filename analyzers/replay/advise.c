@@ -253,7 +253,7 @@ static int replaying_run(struct an_context *context)
 const struct an_analyzer an_replaying = {
     .name = "replay",
     .help = "replay of the dependency graph: its error, the step's sensitivities",
-    .after = "steps, contention, loader, communication, trust",
+    .after = "steps, contention, loader, communication, stages, trust",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = replaying_run,
     .absent = all_absent,

@@ -357,7 +357,8 @@ static int apply(struct an_plan *plan, const struct an_edit *edit)
         apply_graph(plan);
         return 0;
     case AN_EDIT_OVERLAP:
-        return an_plan_overlap(plan);
+        plan->overlap = true;
+        return 0;
     case AN_EDIT_PEERS:
         return apply_ranks(plan, edit);
     default:

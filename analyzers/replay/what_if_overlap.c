@@ -7,7 +7,6 @@
  * step. The edit is of what other edits have left.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/ranks/ranks_compare.h"
@@ -36,24 +35,14 @@ static double compute_left(const struct an_plan *plan)
     return before > 0 ? after / before : 1;
 }
 
-/* *ns: the backward passes of all replayed steps that a reduction can hide behind; 0 where the run
- * does not say which part of a step is backward. 0 or TACHO_ENOMEM. */
-static int backward_ns(const struct an_plan *plan, double *ns)
+/* ns of the backward passes of all replayed steps that a reduction can hide behind; 0 where the run
+ * does not say which part of a step is backward. */
+static double backward_ns(const struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
-    struct an_context *context = replay->context;
-    struct an_stage_map map;
-    struct an_stage_work work = {0};
-    *ns = 0;
-    int rc = an_stage_map_of(context, &map);
-    for (size_t i = 0; i < replay->step_count && !rc; i++) {
-        int64_t stage[AN_STAGE_COUNT] = {0};
-        rc = an_stage_times(&map, &context->step[replay->step[i].step], &work, stage);
-        *ns += (double)stage[AN_STAGE_BACKWARD];
-    }
-    free(work.span);
-    *ns *= compute_left(plan) / (double)an_micro_steps(context);
-    return rc;
+    const struct an_result *result = replay->context->result;
+    return an_value_or_0(result->stages.ms[AN_STAGE_BACKWARD]) * 1e6 * (double)replay->step_count *
+           compute_left(plan) / (double)an_micro_steps(replay->context);
 }
 
 /* What stays of the own work of reductions that take `reductions` ns. A part of them may be hidden
@@ -68,14 +57,12 @@ static double part_that_stays(const struct an_plan *plan, double reductions, dou
     return 1 - fmin(reductions - hidden, fmax(0, backward - hidden)) / reductions;
 }
 
-int an_plan_overlap(struct an_plan *plan)
+void an_plan_overlap(struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
     const int64_t *own = plan->state->own;
     int64_t recorded = 0, sum = 0, reductions = 0;
-    double backward;
-    int rc = backward_ns(plan, &backward);
-    for (size_t i = 0; i < replay->node_count && !rc; i++) {
+    for (size_t i = 0; i < replay->node_count; i++) {
         uint32_t node = replay->node[i];
         if (replay->graph->cause[node] != AN_CAUSE_TRANSFER)
             continue;
@@ -84,8 +71,8 @@ int an_plan_overlap(struct an_plan *plan)
         if (reduces(replay, node))
             reductions = an_time_add(reductions, own[node]);
     }
-    double stays = part_that_stays(plan, (double)reductions, backward);
-    for (size_t i = 0; i < replay->node_count && !rc; i++) {
+    double stays = part_that_stays(plan, (double)reductions, backward_ns(plan));
+    for (size_t i = 0; i < replay->node_count; i++) {
         uint32_t node = replay->node[i];
         if (replay->graph->cause[node] == AN_CAUSE_TRANSFER)
             plan->state->own[node] =
@@ -96,8 +83,6 @@ int an_plan_overlap(struct an_plan *plan)
         plan->floor[i] = fmax(plan->floor[i], (double)sum / (double)replay->step_count);
     if (!recorded)
         plan->unknown = "comm";
-    plan->overlap = true;
     plan->ceiling = "compute and communication slow each other down where they overlap; by how "
                     "much was not measured";
-    return rc;
 }

@@ -106,7 +106,7 @@ static int copy_calm(struct an_plan *plan, const uint8_t *calm, double *work)
     return rc;
 }
 
-/* Makes the plan one of the mean step, and says what it takes for granted. */
+/* Makes the plan one of the mean step, and says what it assumes. */
 static void assume(struct an_plan *plan, const char *words)
 {
     const char *taken = plan->condition ? plan->condition : "";

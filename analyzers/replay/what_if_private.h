@@ -60,8 +60,8 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
 int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);
 /* Does a loader in line go to workers? */
 bool an_plan_leaves_step(const struct an_plan *plan);
-/* comm=overlap (what_if_overlap.c). 0 or TACHO_ENOMEM. */
-int an_plan_overlap(struct an_plan *plan);
+/* comm=overlap, of what all other edits have left (what_if_overlap.c). */
+void an_plan_overlap(struct an_plan *plan);
 /* What of the workers' work is left after the edits, as a share. */
 double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
@@ -108,8 +108,8 @@ double an_plan_recorded_ms(const struct an_plan *plan);
  * mean of all edited steps. The plan is then of the mean step. 0 or TACHO_ENOMEM. */
 int an_plan_calm(struct an_plan *plan);
 /* The work that stays takes so much of its time when threads that shared a core no longer do: at
- * best, where no other program held the core meanwhile; as expected; and at worst, where only the
- * wait for the core is saved. */
+ * best, where no other program held the core in that time; as expected; and at worst, where only
+ * the wait for the core is saved. */
 struct an_shared_core {
     double low, expected, high;
 };

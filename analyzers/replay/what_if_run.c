@@ -552,9 +552,10 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
         return TACHO_ENOMEM;
     memcpy(state->own, state->replay->own, state->replay->graph->node_count * sizeof *state->own);
     int rc = 0;
-    for (size_t i = 0; i < 2 * count && !rc && !plan.unknown && !plan.reason; i++)
-        if ((edit[i % count].kind == AN_EDIT_OVERLAP) == (i >= count)) /* of what others leave */
-            rc = an_plan_apply(&plan, &edit[i % count]);
+    for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
+        rc = an_plan_apply(&plan, &edit[i]);
+    if (!rc && !plan.unknown && !plan.reason && plan.overlap)
+        an_plan_overlap(&plan);
     keep_phases(state);
     if (!rc && !plan.reason && (plan.micro > 1 || plan.precision))
         rc = an_plan_rescale_open(&plan);

@@ -23,7 +23,7 @@
 
 #define ROWS         20000 /* of a table in one read of a live run */
 #define SILENT_LOOKS 3     /* without a recorder, before that is said */
-#define GAP_LOOKS    10    /* so many missed looks: nobody watched */
+#define GAP_LOOKS    10    /* missed looks after which the time between them is reported as a gap */
 #define GAP_S        5.0
 
 /* The recorder writes a step one turn after its values, and turns are up to 0.1 s apart. */
