@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,10 @@ struct unsized_comm {
     }
 
 static struct tacho_nvtx hook;
+/* Steps have a domain, and so a stack, of their own: a range of the program may begin in one step
+ * and end in the next one. */
+static struct tacho_nvtx steps;
+static nvtxStringHandle_t step_name;
 static uint64_t step_schema, work_schema, cost_schema, comm_schema;
 static bool is_on_device; /* an accelerator does the work, and the host launches it */
 
@@ -55,7 +60,8 @@ HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
 HOOK_EXPORT void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops,
                                   unsigned dtype, unsigned pass);
 HOOK_EXPORT void tacho_hook_push_cost(void *name, const void *cost);
-HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
+HOOK_EXPORT void tacho_hook_push_step(uint64_t index);
+HOOK_EXPORT void tacho_hook_pop_step(void);
 HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes,
                                       uint64_t communicator, uint64_t sequence, unsigned ranks);
 HOOK_EXPORT void tacho_hook_pop(void);
@@ -65,10 +71,11 @@ HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
-/* Registers the NVTX domain of that name and the payload schemas, which live as long as the
- * process. Returns the version of this interface. */
+/* Registers the NVTX domain of that name, the one of its steps ("NAME.steps") and the payload
+ * schemas, which live as long as the process. Returns the version of this interface. */
 int tacho_hook_open(const char *name)
 {
+    char of_steps[64];
     static const nvtxPayloadSchemaEntry_t index = HOOK_FIELD(step_index, index, UINT64);
     static const nvtxPayloadSchemaEntry_t pass = HOOK_FIELD(work_pass, pass, UINT8);
     static const nvtxPayloadSchemaEntry_t cost[] = {
@@ -78,11 +85,14 @@ int tacho_hook_open(const char *name)
     static const nvtxPayloadSchemaEntry_t comm[] = {
         HOOK_FIELD(unsized_comm, communicator, UINT64), HOOK_FIELD(unsized_comm, sequence, UINT64),
         HOOK_FIELD(unsized_comm, op, UINT32), HOOK_FIELD(unsized_comm, ranks, UINT32)};
+    snprintf(of_steps, sizeof of_steps, "%s.steps", name);
     tacho_nvtx_open(&hook, name);
+    steps.domain = nvtxDomainCreateA(of_steps);
+    step_name = tacho_nvtx_name(&steps, "step");
     comm_schema = tacho_nvtx_schema(hook.domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
                                     sizeof(struct unsized_comm));
     step_schema =
-        tacho_nvtx_schema(hook.domain, "tacho.step", &index, 1, sizeof(struct step_index));
+        tacho_nvtx_schema(steps.domain, "tacho.step", &index, 1, sizeof(struct step_index));
     work_schema = tacho_nvtx_schema(hook.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
     cost_schema = tacho_nvtx_schema(hook.domain, "tacho.work", cost, sizeof cost / sizeof *cost,
                                     sizeof(struct work_cost));
@@ -151,10 +161,16 @@ void tacho_hook_push_cost(void *name, const void *cost)
     tacho_nvtx_push(&hook, name, cost_schema, cost, sizeof(struct work_cost));
 }
 
-void tacho_hook_push_step(void *name, uint64_t index)
+void tacho_hook_push_step(uint64_t index)
 {
     struct step_index step_index = {.index = index};
-    tacho_nvtx_push(&hook, name, step_schema, &step_index, sizeof step_index);
+    tacho_nvtx_push(&steps, step_name, step_schema, &step_index, sizeof step_index);
+}
+
+/* Ends the step that the calling thread has begun last. */
+void tacho_hook_pop_step(void)
+{
+    tacho_nvtx_pop(&steps);
 }
 
 /* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes
@@ -270,10 +286,18 @@ static struct python_object *call_push_cost(struct python_object *self,
 static struct python_object *call_push_step(struct python_object *self,
                                             struct python_object *const *argument, ptrdiff_t count)
 {
-    uint64_t name = number(argument, count, 0), index = number(argument, count, 1);
+    uint64_t index = number(argument, count, 0);
     (void)self;
-    tacho_hook_push_step((void *)(uintptr_t)name, index);
-    return done(name, index);
+    tacho_hook_push_step(index);
+    return done(index, 0);
+}
+
+static struct python_object *call_pop_step(struct python_object *self,
+                                           struct python_object *const *argument, ptrdiff_t count)
+{
+    (void)self, (void)argument, (void)count;
+    tacho_hook_pop_step();
+    return done(0, 0);
 }
 
 static struct python_object *call_pop(struct python_object *self,
@@ -290,6 +314,7 @@ static struct python_method methods[] = {
     {"push_work", call_push_work, PYTHON_FASTCALL, NULL},
     {"push_cost", call_push_cost, PYTHON_FASTCALL, NULL},
     {"push_step", call_push_step, PYTHON_FASTCALL, NULL},
+    {"pop_step", call_pop_step, PYTHON_FASTCALL, NULL},
     {"pop", call_pop, PYTHON_FASTCALL, NULL},
 };
 

@@ -26,7 +26,7 @@ LOSSES = (
     "gaussian_nll_loss",
     "poisson_nll_loss",
 )
-OF_PYTORCH = ("Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "## ", "torch::")  # ranges of its own
+OF_PYTORCH = ("Optimizer.", "ProfilerStep#", "enumerate(DataLoader)", "DistributedDataParallel.", "## ", "torch::")  # ranges of its own
 
 
 def _loss(inner, handle):

@@ -2,13 +2,15 @@
 """Updates of optimizers, and what programs do around them: clipping, schedulers, scaling of gradients."""
 
 import functools
+import sys
+import threading
 
 from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of, sample
 from .steps import steps
 
 
-class Update:
-    """The range of one call of Optimizer.step. Given a closure, the update begins where the closure returns: what it runs is
+class Closed:
+    """The range of a call of Optimizer.step with a closure: the update begins where the closure returns, because what it runs is
     forward and backward, not optimizer. LBFGS calls its closure several times."""
 
     def __init__(self, handle):
@@ -34,9 +36,17 @@ class Update:
         return outer
 
 
+def is_running(caller):
+    """Is this frame one of those that have called the function that asks?"""
+    frame = sys._getframe(2)
+    while frame is not None and frame is not caller:
+        frame = frame.f_back
+    return frame is not None
+
+
 def patch_optimizer(module):
-    handles, updates = {}, []  # of classes; of the calls that run: an Update, or None where there is no closure
-    push_work, pop = lib.push_work, lib.pop
+    handles, local = {}, threading.local()  # of classes; of a thread
+    push_work, pop, frame_of = lib.push_work, lib.pop, sys._getframe
 
     def handle_of(kind):
         handles[kind] = name_of("%s.step" % kind.__name__)
@@ -45,27 +55,34 @@ def patch_optimizer(module):
     def before(optimizer, arguments, keywords):
         if not steps.open:
             steps.begin()
+        try:
+            updates = local.updates
+        except AttributeError:  # the calls that run, the innermost last: optimizer, frame that called, what ends its range
+            updates = local.updates = []
+        if updates:
+            while updates and not is_running(updates[-1][1]):  # it has raised
+                updates.pop()[2]()
+            if updates and updates[-1][0] is optimizer:  # a class calls the step of the class that it is derived from
+                updates.append((optimizer, frame_of(1), int))
+                return None
         handle = handles.get(type(optimizer)) or handle_of(type(optimizer))
-        if len(updates) > 8:  # of calls that raised
-            del updates[8:]
         closure = (keywords and keywords.get("closure")) or (arguments[1] if len(arguments) > 1 else None)
         if closure is None or not callable(closure):
-            updates.append(None)
+            updates.append((optimizer, frame_of(1), pop))
             push_work(handle, PASS_OPTIMIZER)
             return None
-        update = Update(handle)
-        updates.append(update)
+        closed = Closed(handle)
+        updates.append((optimizer, frame_of(1), closed.end))
         if keywords.get("closure"):
-            return arguments, dict(keywords, closure=update.around(closure))
-        return (arguments[0], update.around(closure)) + tuple(arguments[2:]), keywords
+            return arguments, dict(keywords, closure=closed.around(closure))
+        return (arguments[0], closed.around(closure)) + tuple(arguments[2:]), keywords
 
     def after(optimizer, arguments, keywords):
+        updates = local.__dict__.get("updates")
         if updates:
-            update = updates.pop()
-            if update is None:
-                pop()
-            else:
-                update.end()
+            updates.pop()[2]()
+            if updates and updates[-1][0] is optimizer:
+                return
         steps.updated(optimizer)
 
     if hasattr(module, "register_optimizer_step_post_hook"):

@@ -4,12 +4,13 @@
 import gc
 import sys
 import weakref
-from threading import get_ident
+from threading import get_ident, main_thread
 
-from .library import lib, name_of, sample
+from .library import lib, sample
 
 LOOKS = 8  # steps from one look at what the ranges cost to the next
 PASSES = 48  # backward passes of a program without an optimizer, after which each one is a step: it updates by hand
+ELSEWHERE = 8  # updates in a row on a thread that has not begun the open step, after which the steps are those of that thread
 OTHERS = 24  # updates of another optimizer in a row, after which its updates are the steps: the training has come to its next stage
 
 
@@ -83,7 +84,8 @@ class Steps:
         # in the order of COUNTERS, since the last update of any optimizer: backward passes after a forward pass, and what these were given
         self.sums = [0, 0, 0]
         self.said = [1, 0, 0]  # what the counters have last
-        self.handle = None  # of the name of a step
+        self.guessed = False  # the open step began before any update, on a thread that may be another one than that of the updates
+        self.elsewhere = 0  # updates in a row on another thread than that of the open step
 
     def accelerates(self):
         """An accelerator is in use: from now on ranges of work are the host's part of it."""
@@ -91,10 +93,11 @@ class Steps:
         lib.on_device(1)
 
     def begin(self):
-        """Work has begun: the first step, if none is open yet."""
-        if not self.open and self.anchor is None and not self.index:
+        """Work has begun: the first step, if none is open yet. Other threads than the main one may prepare batches."""
+        if not self.open and self.anchor is None and not self.index and get_ident() == main_thread().ident:
             self.index = -1
             self._next()
+            self.guessed = True
 
     def anchored(self, optimizer):
         """Are the updates of this optimizer the steps, or will they be?"""
@@ -173,12 +176,15 @@ class Steps:
             self._next()
 
     def _next(self):
-        """Ends the step that is open, and begins the next one."""
+        """Ends the step that is open, and begins the next one. A thread cannot end the step of another one: that step stays without an
+        end if the updates have moved to this thread for good."""
         index = self.index
-        if self.open:
-            if self.thread != get_ident():
-                return  # another thread's step: ranges of a thread nest
-            lib.pop()
+        if self.open and self.thread != get_ident():
+            self.elsewhere += 1
+            if not self.guessed and self.elsewhere < ELSEWHERE:
+                return
+        elif self.open:
+            lib.pop_step()
             if index <= LOOKS or not index % LOOKS:
                 for look in self.looks:
                     look(index)
@@ -188,10 +194,9 @@ class Steps:
                 self.accelerates()
             while self.accelerator and self.accelerated:
                 self.accelerated.pop()()
-        if self.handle is None:
-            self.handle = name_of("step")
-        self.index, self.thread, self.open = index, get_ident(), True
-        lib.push_step(self.handle, index)
+        self.elsewhere = 0
+        self.index, self.thread, self.open, self.guessed = index, get_ident(), True, False
+        lib.push_step(index)
 
 
 steps = Steps()

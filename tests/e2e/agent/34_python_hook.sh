@@ -24,7 +24,7 @@ record() { # NAME COMMAND...
 one() { sqlite3 "$1.tacho" "$2"; }
 ranges() { # NAME: how often each range of the domain torch occurs
     one "$1" "SELECT s.text || ' ' || count(*) FROM slice x JOIN string s ON s.id = x.name JOIN string c ON c.id = x.category
-        WHERE c.text = 'torch' AND s.text NOT LIKE 'gc.%' GROUP BY s.text ORDER BY s.text"
+        WHERE c.text IN ('torch', 'torch.steps') AND s.text NOT LIKE 'gc.%' GROUP BY s.text ORDER BY s.text"
 }
 
 # ---- the substitute: what must come out is known to the last range

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training loops whose own ranges and threads cross the steps. Each times its steps; the last line of stdout is JSON.
+
+usage: crossing.py NAME [HOW]
+"""
+
+import json
+import queue
+import sys
+import threading
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+STEPS = 60
+truth = {"step": []}
+
+
+def model(width=512):
+    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def batch(rows=128):
+    return torch.randn(rows, 64), torch.randint(0, 10, (rows,))
+
+
+def update(net, optimizer, x, y):
+    optimizer.zero_grad()
+    functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+
+
+def train(batches, around=None):
+    """As many steps as there are batches; around(i): a context of the whole step."""
+    net = model()
+    optimizer = torch.optim.Adam(net.parameters())
+    for i, (x, y) in enumerate(batches):
+        begin = time.perf_counter()
+        if around is None:
+            update(net, optimizer, x, y)
+        else:
+            with around(i):
+                update(net, optimizer, x, y)
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
+def marks(how):
+    """A range of the program around all of a step, with one name, or with a new one for each step."""
+    name = "train step" if how == "one" else "train step %d"
+    train((batch() for _ in range(STEPS)), lambda i: torch.profiler.record_function(name % i if "%" in name else name))
+
+
+def epochs(_):
+    """A range around each epoch, which begins and ends in the middle of a step."""
+    net = model()
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        begun = time.perf_counter()
+        with torch.profiler.record_function("epoch"):
+            for _ in range(STEPS // 3):
+                begin = time.perf_counter()
+                x, y = batch()
+                update(net, optimizer, x, y)
+                truth["step"].append(1e3 * (time.perf_counter() - begin))
+        truth.setdefault("epoch", []).append(1e3 * (time.perf_counter() - begun))
+
+
+def profiles(_):
+    """PyTorch's own profiler, with a schedule: between two of its steps a range of its own is open."""
+    schedule = torch.profiler.schedule(wait=2, warmup=1, active=2, repeat=1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule) as profiler:
+
+        def batches():
+            for _ in range(STEPS):
+                yield batch()
+                profiler.step()
+
+        train(batches())
+
+
+def prefetches(_):
+    """A thread of the program reads the batches ahead from a loader."""
+    rows = torch.utils.data.TensorDataset(torch.randn(STEPS * 32, 64), torch.randint(0, 10, (STEPS * 32,)))
+    ahead = queue.Queue(2)
+
+    def read():
+        for x in torch.utils.data.DataLoader(rows, batch_size=32):
+            ahead.put(x)
+        ahead.put(None)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    train(iter(ahead.get, None))
+    thread.join()
+
+
+def in_a_thread(_):
+    """The model is tried on the main thread and trained on another one."""
+    model()(batch()[0])
+    thread = threading.Thread(target=train, args=([batch() for _ in range(STEPS)],))
+    thread.start()
+    thread.join()
+
+
+def in_backward(_):
+    """Each parameter has an optimizer, which updates it in the backward pass as soon as its gradient is there."""
+    net = model()
+    for parameter in net.parameters():
+        own = torch.optim.SGD([parameter], 1e-3)
+
+        def updated(_, own=own):
+            own.step()
+            own.zero_grad()
+
+        parameter.register_post_accumulate_grad_hook(updated)
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        x, y = batch()
+        functional.cross_entropy(net(x), y).backward()
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
+def derives(_):
+    """The update of the program's class calls that of the class it is derived from, which has an object of its own."""
+
+    class Counts(torch.optim.SGD):
+        def step(self, closure=None):
+            self.updates = getattr(self, "updates", 0) + 1
+            return super().step(closure)
+
+    net, other = model(), model()
+    optimizer, _ = Counts(net.parameters(), 1e-3), torch.optim.SGD(other.parameters(), 1e-3)
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        update(net, optimizer, *batch())
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
+def tries_again(_):
+    """Every tenth update raises, and the program goes on."""
+
+    class Fails(torch.optim.SGD):
+        def step(self, closure=None):
+            calls.append(1)
+            if len(calls) % 10 == 5:
+                raise RuntimeError("out of memory")
+            return super().step(closure)
+
+    calls, net = [], model()
+    optimizer = Fails(net.parameters(), 1e-3)
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        try:
+            update(net, optimizer, *batch())
+        except RuntimeError:
+            continue
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)
+    print(json.dumps(truth))

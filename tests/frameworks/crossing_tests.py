@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of run.py with the programs of crossing.py."""
+
+import statistics
+
+from __main__ import Run
+
+
+def recorded(name, how=None, fewer=0):
+    """All its steps but the last one, each as long as the program measured it: the time between two of them is short."""
+    run = Run("crossing.py", name, *([how] if how else []))
+    count, steps = len(run.truth["step"]), run.ranges("step")
+    assert count - 2 - fewer <= run.report["steps"]["count"] <= count, (count, run.report["steps"])
+    middle, true = statistics.median(steps), statistics.median(run.truth["step"])
+    assert 0.9 * true <= middle <= 1.25 * true + 0.3, (middle, true)
+    return run
+
+
+def test_a_range_around_a_step():
+    run = recorded("marks", "one")
+    run.same("train step", "step")
+    work = sum(sum(run.ranges(name)[1:]) for name in ("backward", "Adam.step", "Sequential", "cross_entropy"))
+    share = 100 * work / sum(run.ranges("step")[1:])
+    assert abs(run.report["budget"]["compute_pct"] - share) < 5, (run.report["budget"], share)
+
+
+def test_a_range_with_a_new_name_for_each_step():
+    run = recorded("marks", "many")
+    assert len(run.names("train step %")) == 60, run.names("train step %")[:4]
+
+
+def test_a_range_around_an_epoch():
+    recorded("epochs").same("epoch", "epoch")
+
+
+def test_the_profiler_of_pytorch_with_a_schedule():
+    assert not recorded("profiles").names("ProfilerStep%")
+
+
+def test_batches_that_a_thread_of_the_program_reads():
+    recorded("prefetches")
+
+
+def test_training_on_another_thread():
+    recorded("in_a_thread", fewer=1)
+
+
+def test_updates_in_a_backward_pass():
+    run = recorded("in_backward")
+    assert len(run.ranges("backward")) == 60, len(run.ranges("backward"))
+
+
+def test_an_update_within_one_of_the_same_optimizer():
+    assert len(recorded("derives").ranges("Counts.step")) == 60
+
+
+def test_updates_that_raise():
+    """A failed update ends no step, and its range ends before the next one begins."""
+    run = recorded("tries_again", fewer=1)
+    updates = run.ranges("Fails.step")
+    assert len(updates) == 60 and statistics.median(updates) < statistics.median(run.truth["step"]), updates[:10]
+    open_ones = run.file.execute("SELECT count(*) FROM slice WHERE dur IS NULL").fetchone()[0]
+    assert open_ones == 1, "only the last step has no end: %d" % open_ones
