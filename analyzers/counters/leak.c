@@ -156,11 +156,12 @@ static const char *read_track(const struct an_trace *trace, const struct an_trac
 /* What counts memory that must not grow; *what names it. */
 static bool counts_held(const struct an_track *track, const char **what)
 {
-    bool gpu = !strncmp(track->device, "gpu:", 4);
+    bool allocated = !strcmp(track->name, "memory.allocated"),
+         of_cpu = !strcmp(track->device, "cpu");
     if (strcmp(track->kind, "counter") || !track->counter_count || track->process == AN_NONE)
         return false;
-    *what = gpu ? "memory of the device" : "tracked memory";
-    if (!strcmp(track->name, "memory.total") || !strcmp(track->name, "memory.allocated"))
+    *what = allocated && !of_cpu ? "memory of the device" : "tracked memory";
+    if (allocated || !strcmp(track->name, "memory.total"))
         return true;
     *what = "anonymous memory";
     return !strcmp(track->name, "rss_anon") && an_system_owns(track);

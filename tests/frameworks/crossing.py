@@ -5,6 +5,7 @@ usage: crossing.py NAME [HOW]
 """
 
 import json
+import os
 import queue
 import sys
 import threading
@@ -137,6 +138,29 @@ def derives(_):
     for _ in range(STEPS):
         begin = time.perf_counter()
         update(net, optimizer, *batch())
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
+def scales(how):
+    """Every fourth gradient is infinite. `fused`: the optimizer itself leaves the update out; `marked`: the program says when a step ends."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, fused=how == "fused")
+    scaled = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for i in range(STEPS):
+        begin = time.perf_counter()
+        x, y = batch()
+        scaled.scale(functional.cross_entropy(net(x), y) * (float("inf") if i % 4 == 3 else 1.0)).backward()
+        scaled.unscale_(optimizer)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in net.parameters()])
+        torch.nn.utils.clip_grads_with_norm_(net.parameters(), 1.0, norm)
+        scaled.step(optimizer)
+        scaled.update()
+        optimizer.zero_grad()
+        if how == "marked":
+            sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "profiler", "python"))
+            import tacho
+
+            tacho.step()
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 
 

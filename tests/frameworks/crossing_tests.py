@@ -54,6 +54,15 @@ def test_an_update_within_one_of_the_same_optimizer():
     assert len(recorded("derives").ranges("Counts.step")) == 60
 
 
+def test_updates_that_a_scaler_leaves_out_in_other_ways():
+    for how in ("fused", "marked"):
+        run = recorded("scales", how, fewer=1)
+        query = "SELECT max(c.value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'overflows'"
+        assert run.file.execute(query).fetchone() == (15.0,), (how, run.file.execute(query).fetchone())
+        assert len(run.ranges("get_total_norm")) == len(run.ranges("clip_grads_with_norm_")) == 60, how
+        assert len(run.ranges("GradScaler.unscale_")) >= 60, how
+
+
 def test_updates_that_raise():
     """A failed update ends no step, and its range ends before the next one begins."""
     run = recorded("tries_again", fewer=1)

@@ -34,7 +34,9 @@ PATCHES = {
     "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts", "debugging", "patch_switches", "threads", "patch_threads"),
     "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
     "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
+    "torch.nn.utils": ("optimizers", "patch_norms"),
     "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),
+    "torch.cuda.amp.grad_scaler": ("optimizers", "patch_scaler"),  # its place before PyTorch 2.3
     "torch._tensor": ("values", "patch_tensor"),
     "torch.nn.functional": ("functions", "patch_losses"),
     "torch.nn.modules.module": ("modules", "patch_module"),
@@ -78,7 +80,7 @@ def _begin(folder, domain="torch"):
     while _waiting:
         _call(*_waiting.pop())
     gc.callbacks.append(phases.collection)
-    steps.steps.looks.append(growth.growth.look)
+    steps.steps.looks += growth.count_device_memory, growth.growth.look
 
     def forked():
         """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
@@ -116,7 +118,7 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name not in PATCHES:
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        spec = PathFinder.find_spec(name, path, target) or self.found_by_others(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
         run = spec.loader.exec_module
@@ -142,6 +144,15 @@ class Finder:
 
         spec.loader.exec_module = exec_module
         return spec
+
+    def found_by_others(self, name, path, target):
+        """A package that is in no folder of the path, for instance one installed as editable."""
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None) if finder not in (self, PathFinder) else None
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                return spec
+        return None
 
 
 def prepare(folder):

@@ -5,7 +5,7 @@ import functools
 import threading
 import types
 
-from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
+from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of, name_of_program
 from .modules import modules
 
 LOSSES = (
@@ -71,7 +71,7 @@ def patch_record_function(module):
     def begin(self):
         result = enter(self)
         if not str(self.name).startswith(OF_PYTORCH) and not modules.compiling():
-            lib.push(name_of(str(self.name)))
+            lib.push(name_of_program(str(self.name)))
             self._tacho_thread = threading.get_ident()
         return result
 

@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import os
+import re
 import sys
 
 ROLE_MICRO_STEP, ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT = 1, 2, 3, 5, 7
@@ -64,6 +65,16 @@ def name_of(text):
     if handle is None:
         handle = _names[text] = lib.name(text.encode("utf-8", "replace"))
     return handle
+
+
+NAMES = 4096  # after so many, names of the program that differ in their numbers count as one: a name lives as long as the process
+
+
+def name_of_program(text):
+    """The name of a range that the program marks, which may have the number of a step in it."""
+    if text not in _names and len(_names) >= NAMES:
+        text = re.sub(r"\d+", "#", text)
+    return name_of(text)
 
 
 _counters = {}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program marks itself, with the module `tacho`."""
 
-from .library import lib, name_of, sample
+from .library import lib, name_of_program, sample
 from .steps import steps
 
 
 def push(name):
-    lib.push(name_of(name))
+    lib.push(name_of_program(name))
 
 
 def pop():

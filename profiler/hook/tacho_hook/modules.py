@@ -202,6 +202,8 @@ class Modules:
                         lib.pop()
                 if not stack:
                     self.inside.discard(threading.get_ident())
+                    if counts.open:
+                        counts.forward_done()
                 raise
 
         kind._call_impl = kind.__call__ = call

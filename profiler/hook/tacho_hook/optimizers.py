@@ -154,22 +154,44 @@ def patch_schedulers(module):
             around(kind, "step", "%s.step" % kind.__name__, ROLE_HOST)
 
 
+def patch_norms(module):
+    """The two halves of clip_grad_norm_, for programs that call them themselves: it does not find them here."""
+    for function in ("get_total_norm", "clip_grads_with_norm_"):
+        if hasattr(module, function):
+            work_around(module, function, function)
+
+
+def is_infinite(scaler, optimizer):
+    """Has the scaler found an infinite gradient of this optimizer? None: a device knows, and asking would wait for it."""
+    found = getattr(scaler, "_per_optimizer_states", {}).get(id(optimizer), {}).get("found_inf_per_device")
+    if not found or any(value.device.type != "cpu" for value in found.values()):
+        return None
+    return any(value.item() for value in found.values())
+
+
 def patch_scaler(module):
     """A scaler that finds a gradient infinite leaves the update out: the step ends there. The counter `overflows` has the number of
     such updates so far at each update. The scale itself is read on the CPU only: elsewhere that would wait for the device."""
-    scaler = module.GradScaler
-    inner, update, skipped = scaler.step, scaler.update, [0]
+    scaler, skipped = module.GradScaler, [0]
+    if "step" not in vars(scaler):  # the class of torch.amp under its old name
+        return
+    inner, update = scaler.step, scaler.update
 
     @functools.wraps(inner)
     def step(self, optimizer, *arguments, **keywords):
         before = steps.index
         result = inner(self, optimizer, *arguments, **keywords)
-        if self.is_enabled() and steps.anchored(optimizer):
+        if not self.is_enabled() or not (steps.by_hand() or steps.anchored(optimizer)):
+            return result
+        skips = is_infinite(self, optimizer)
+        if skips is None:  # a fused optimizer leaves the update out on the device
+            if steps.by_hand() or getattr(optimizer, "_step_supports_amp_scaling", False):
+                return result
             skips = steps.index == before
-            skipped[0] += skips
-            sample("overflows", skipped[0])
-            if skips:
-                steps.updated(optimizer)
+        skipped[0] += skips
+        sample("overflows", skipped[0])
+        if skips and steps.index == before and not steps.by_hand():
+            steps.updated(optimizer)
         return result
 
     @functools.wraps(update)

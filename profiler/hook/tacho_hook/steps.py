@@ -51,6 +51,20 @@ class Accelerator:
                 pass
         return False
 
+    @staticmethod
+    def allocated():
+        """Bytes that tensors hold on the device; None: PyTorch does not know."""
+        torch = sys.modules.get("torch")
+        for kind in KINDS + own_kind(torch):
+            module = getattr(torch, kind, None)
+            count = getattr(module, "memory_allocated", None) or getattr(module, "current_allocated_memory", None)
+            try:
+                if count is not None and getattr(module, "is_initialized", module.is_available)():
+                    return count()
+            except Exception:
+                pass
+        return None
+
 
 accelerator = Accelerator()
 
@@ -103,6 +117,10 @@ class Steps:
         """Are the updates of this optimizer the steps, or will they be?"""
         return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
 
+    def by_hand(self):
+        """Does the program itself, or the framework around it, say when an update is complete?"""
+        return self.anchor is self._by_hand
+
     def fed(self, root, samples, tokens):
         """A forward pass of training has begun, with that batch, the first one since the last backward pass: others do not count. Nor
         does one that begins with another module than the first one of the step: the discriminator of a GAN is given the generator's
@@ -142,7 +160,7 @@ class Steps:
         if known is None:
             self.anchor = weakref.ref(optimizer)
         elif known is not optimizer:
-            if anchor is self._by_hand:  # the mark of the program ends the step
+            if self.by_hand():  # the mark of the program ends the step
                 return
             self.sums, self.root = [0, 0, 0], None
             if not self.is_next_stage(optimizer):
@@ -168,7 +186,7 @@ class Steps:
     def marked(self):
         """The program says that an update is complete: updates of optimizers are steps no longer. A step that such an update
         has just begun goes on."""
-        by_optimizer = self.anchor is not None and self.anchor is not self._by_hand
+        by_optimizer = self.anchor is not None and not self.by_hand()
         self.root = None
         self.say()
         self.anchor = self._by_hand

@@ -273,6 +273,20 @@ except ValueError: pass
 print(told)
 PYTHON
 PYTHONPATH=$TMPDIR/made record jax_profiler python3 jax_profiler.py
+# a package that is in no folder of the path: pip's editable installations put a finder of their own last
+cat > editable.py << 'PYTHON'
+import importlib.util, os, sys
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "jax":
+            return importlib.util.spec_from_file_location(name, "made/jax/__init__.py", submodule_search_locations=["made/jax"])
+sys.meta_path.append(Editable)
+import jax.profiler
+print(jax.__spec__.loader.exec_module.__module__)
+PYTHON
+record editable python3 editable.py
+[ "$(cat editable.out)" = tacho_hook ] || wrong "an editable package: $(cat editable.out)"
 [ "$(cat jax_profiler.out)" = "[1, 'begins', 'inside', 'ends', 0, 1, 'begins', 0]" ] || wrong "jax.profiler: $(cat jax_profiler.out)"
 
 # ---- torch.distributed: calls that block on the CPU, with their bytes as nccl-tests counts them; other calls are left alone
@@ -400,6 +414,12 @@ diff want got > difference || wrong "marks: $(cat difference)"
 [ "$(one marks "SELECT count(*) || ' ' || min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'loss'")" = "6 1.0" ] || wrong "marks: counter"
 # the first two updates come before the program says that it marks its steps
 [ "$(one marks-torch 'SELECT count("end") FROM step')" = 7 ] || wrong "marks with PyTorch: $(one marks-torch 'SELECT count("end") FROM step') steps"
+# a name for each step: beyond 4096 of them the numbers no longer tell names apart
+record marks-names python3 -c 'import tacho
+for i in range(4200):
+    with tacho.range("part %d" % i): pass'
+[ "$(one marks-names "SELECT count(DISTINCT name) BETWEEN 4000 AND 4120 FROM slice")" = 1 ] || wrong "names: $(one marks-names "SELECT count(DISTINCT name) FROM slice")"
+[ "$(one marks-names "SELECT count(*) >= 104 FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'part #'")" = 1 ] || wrong "names without numbers"
 export PYTHONPATH=$TMPDIR/substitute
 
 # ---- left alone: without the hook nothing; another sitecustomize runs all the same; a program sees its own path
