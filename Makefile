@@ -58,7 +58,7 @@ endif
 .SUFFIXES:
 
 # ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
-NO_BUILD_GOALS := help clean deps lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san check-aarch64
+NO_BUILD_GOALS := help clean deps lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan asan-changed ubsan tsan check-san check-aarch64
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -388,6 +388,11 @@ coverage: all unit-programs ## lines of libtacho.so that its tests run, by gcov
 	$(Q)tests/bench/coverage.sh $(O)
 asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
+asan-changed: ## unit tests of the folders that commits of the last day changed (tests/changed.sh), under both of these
+	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined ROOMS="$$(tests/changed.sh | tr '\n' ' ')" check-rooms
+check-rooms: all $(foreach r,$(ROOMS),$(filter $(O)/tests/unit/$(r)/%,$(UNIT)))
+	$(Q)if [ -z "$(strip $(ROOMS))" ]; then echo "no folder of tests/unit changed"; else \
+	SAN="$(SAN)" CC="$(CC)" tests/run --unit "$(O)" "^unit/($$(echo $(ROOMS) | tr ' ' '|'))/"; fi
 ubsan: ## everything under UBSan alone, in build-ubsan
 	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
 tsan: ## agent, collector, loader, ranks, import and dashboard tests under ThreadSanitizer, in build-tsan
@@ -520,4 +525,5 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man double frameworks frameworks-beside check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+ROOMS ?=
+.PHONY: asan-changed check-rooms check-aarch64 screens man double frameworks frameworks-beside check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
