@@ -2,7 +2,7 @@
 """Compares two programs that do the same, in turns: while one makes a block of steps the other one sleeps, so that whatever else
 happens on the machine meets both. The program is hook_loop.py.
 
-usage: hook_turns.py SECONDS COMMAND... -- COMMAND...      JSON on stdout: the CPU time of blocks of both
+usage: hook_turns.py SECONDS COMMAND... -- COMMAND...      JSON on stdout: the time of blocks of both
 """
 
 import json
@@ -24,7 +24,7 @@ class Program:
         self.to, self.back = open(ways[0], "w"), open(ways[1])
 
     def block(self, steps):
-        """CPU time of so many steps, in ns."""
+        """Time of so many steps, in ns."""
         print(steps, file=self.to, flush=True)
         return int(self.back.readline())
 

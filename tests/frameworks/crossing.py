@@ -125,6 +125,39 @@ def in_backward(_):
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 
 
+def writes(folder):
+    """Checkpoints of other functions than torch.save."""
+    import numpy
+    import safetensors.numpy
+    import safetensors.torch
+    import torch.distributed.checkpoint as sharded
+
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    ways = {
+        "safetensors.save_model": lambda path: safetensors.torch.save_model(net, path),
+        "safetensors.save_file": lambda path: safetensors.numpy.save_file({"rows": numpy.zeros((512, 512))}, path),
+        "checkpoint.save": lambda path: sharded.save(net.state_dict(), checkpoint_id=path, no_dist=True),
+    }
+    for i in range(STEPS):
+        update(net, optimizer, *batch())
+        if i % 10 == 9:
+            for name, write in ways.items():
+                begin = time.perf_counter()
+                write(os.path.join(folder, "%s-%d" % (name, i)))
+                truth.setdefault(name, []).append(1e3 * (time.perf_counter() - begin))
+
+
+def meets_many_shapes(_):
+    """A compiled model that gets more shapes than PyTorch compiles one function for."""
+    net = model(64)
+    compiled, optimizer = torch.compile(net, backend="eager", dynamic=False), torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(STEPS):
+        begin = time.perf_counter()
+        update(compiled, optimizer, *batch(16 + i // 3))
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
 def derives(_):
     """The update of the program's class calls that of the class it is derived from, which has an object of its own."""
 

@@ -3,7 +3,7 @@
 
 import statistics
 
-from __main__ import Run
+from __main__ import Run, finding
 
 
 def recorded(name, how=None, fewer=0):
@@ -61,6 +61,23 @@ def test_updates_that_a_scaler_leaves_out_in_other_ways():
         assert run.file.execute(query).fetchone() == (15.0,), (how, run.file.execute(query).fetchone())
         assert len(run.ranges("get_total_norm")) == len(run.ranges("clip_grads_with_norm_")) == 60, how
         assert len(run.ranges("GradScaler.unscale_")) >= 60, how
+
+
+def test_checkpoints_of_other_functions():
+    run = Run("crossing.py", "writes", "FOLDER", needs=("safetensors",))
+    for name in ("safetensors.save_model", "checkpoint.save"):
+        run.same(name, name, 0.15, 0.5)
+    assert len(run.ranges("safetensors.save_file")) == 12, "of the model and of NumPy"
+    phase = next(phase for phase in run.report["phases"] if phase["name"] == "checkpoint")
+    want = sum(sum(times) for name, times in run.truth.items() if name != "step")
+    assert phase["count"] == 6 and abs(phase["wall_ms"] - want) <= 0.15 * want + 1, (phase, want)
+
+
+def test_more_shapes_than_one_function_is_compiled_for():
+    run = Run("crossing.py", "meets_many_shapes")
+    broken, again = finding(run.report, "GRAPH_BREAK"), finding(run.report, "RECOMPILE")
+    assert broken and any("recompile_limit of 8 reached: new shapes run without a graph" in text for text in broken["evidence"]), broken
+    assert again and "dynamic=True" in again["action"], run.report["findings"]
 
 
 def test_updates_that_raise():

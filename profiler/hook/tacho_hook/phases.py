@@ -124,6 +124,28 @@ def patch_recompilation(module):
         return reasons
 
     module.get_and_maybe_log_recompilation_reasons = outer
+    if hasattr(module, "exceeds_recompile_limit"):
+        name_the_limit(module)
+
+
+def name_the_limit(module):
+    """A function that was compiled too often runs as if it had not been compiled, for all new shapes from then on."""
+    inner = module.exceeds_recompile_limit
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        result = inner(*arguments, **keywords)
+        try:
+            exceeded, limit = result
+            code = sys._getframe(1).f_locals.get("code")
+            if exceeded and code is not None:
+                place = "%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno)
+                mark("graph break %s: %s of %s reached: new shapes run without a graph" % (place, limit, getattr(module.config, limit, "?")))
+        except Exception:  # another version of PyTorch
+            pass
+        return result
+
+    module.exceeds_recompile_limit = outer
 
 
 def patch_profiler(module):
