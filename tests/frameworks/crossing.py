@@ -158,6 +158,25 @@ def meets_many_shapes(_):
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 
 
+def reduces_beside(_):
+    """Gradients are reduced without waiting, and waited for before the update."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        x, y = batch()
+        optimizer.zero_grad()
+        functional.cross_entropy(net(x), y).backward()
+        for work in [dist.all_reduce(p.grad, async_op=True) for p in net.parameters()]:  # beside each other
+            work.wait()
+        optimizer.step()
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+    dist.destroy_process_group()
+
+
 def derives(_):
     """The update of the program's class calls that of the class it is derived from, which has an object of its own."""
 

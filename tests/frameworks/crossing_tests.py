@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of run.py with the programs of crossing.py."""
 
+import os
 import statistics
 
-from __main__ import Run, finding
+from __main__ import HERE, Run, finding
 
 
 def recorded(name, how=None, fewer=0):
@@ -71,6 +72,14 @@ def test_checkpoints_of_other_functions():
     phase = next(phase for phase in run.report["phases"] if phase["name"] == "checkpoint")
     want = sum(sum(times) for name, times in run.truth.items() if name != "step")
     assert phase["count"] == 6 and abs(phase["wall_ms"] - want) <= 0.15 * want + 1, (phase, want)
+
+
+def test_waits_for_calls_that_did_not_block():
+    run = Run("crossing.py", "reduces_beside", ranks=2)
+    with open(os.path.join(HERE, "crossing.py")) as file:
+        line = next(number for number, text in enumerate(file, 1) if "# beside each other" in text)
+    waits = run.ranges("Work.wait all_reduce crossing.py:%d" % line)
+    assert len(waits) == 2 * 60 * 6, (len(waits), run.names("Work.wait%"))
 
 
 def test_more_shapes_than_one_function_is_compiled_for():

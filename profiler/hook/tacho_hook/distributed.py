@@ -241,22 +241,26 @@ def say_rank(module, inner):
     module.init_process_group = init_process_group
 
 
+PENDING = 256  # calls that did not block and were not waited for yet, whose names are kept
+
+
 def patch_distributed(module):
     sequences, local = {}, threading.local()
+    pending = {}  # id of what a call has returned -> handle of the name of the wait for it
     groups = getattr(module, "_pg_map", None)
     _GradientWait.groups = groups if isinstance(groups, dict) else None
 
     def describe(function, signature, arguments, keywords):
-        """What push_comm takes; None: the call does not block, or an accelerator does it."""
+        """What push_comm takes, or the name of the call if it does not block; None: an accelerator does it."""
         op, buffer, is_part = COLLECTIVES[function]
         a = signature.bind(*arguments, **keywords).arguments
-        if a.get("async_op"):
-            return None
         tensors = a.get(buffer) if buffer else ()
         tensors = tensors if isinstance(tensors, (tuple, list)) else (tensors,)
         group = a.get("group") or module._get_default_group()
         if steps.accelerator if not tensors else any(t.device.type != "cpu" for t in tensors):
             return None
+        if a.get("async_op"):
+            return title(function, group)
         ranks = group.size()
         key = str(getattr(group, "group_name", ranks))
         if function in ("send", "recv"):  # the n-th one from this rank to that one
@@ -281,13 +285,18 @@ def patch_distributed(module):
                 what = describe(function, signature, arguments, keywords)
             except Exception:  # the call itself says what is wrong with its arguments
                 what = None
-            local.inside = True
-            if what is not None:
+            local.inside, blocks = True, isinstance(what, tuple)
+            if blocks:
                 lib.push_comm(*what)
             try:
-                return inner(*arguments, **keywords)
+                result = inner(*arguments, **keywords)
+                if not blocks and what and result is not None:
+                    if len(pending) >= PENDING:
+                        pending.clear()
+                    pending[id(result)] = name_of("Work.wait %s" % what)
+                return result
             finally:
-                if what is not None:
+                if blocks:
                     lib.pop()
                 local.inside = False
 
@@ -300,7 +309,7 @@ def patch_distributed(module):
         def wait(self, *arguments, **keywords):
             if steps.accelerator or getattr(local, "inside", False):
                 return inner(self, *arguments, **keywords)
-            lib.push_role(waits, ROLE_COMM_WAIT)
+            lib.push_role(pending.pop(id(self), waits), ROLE_COMM_WAIT)
             try:
                 return inner(self, *arguments, **keywords)
             finally:
