@@ -41,7 +41,7 @@ for model in tiny normal; do
     rm -f ./*.tacho
 done
 for model in short team; do
-    loop=("$python" "$here/hook_loop.py" $model turns)
+    loop=("$python" "$here/hook_loop.py" "$model" turns)
     run $model.whole "$python" "$here/hook_turns.py" "$seconds" "${loop[@]}" -- "${record[@]}" -o $model.turns -- "${loop[@]}"
     run $model.same "$python" "$here/hook_turns.py" "$seconds" "${loop[@]}" -- "${loop[@]}"
     rm -f ./*.tacho
