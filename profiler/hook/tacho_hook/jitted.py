@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of JAX: calls of jitted functions, compilation with the shapes that caused it, waits for results, and steps.
 
-A jitted function is a C++ object that nothing can look into, so the program gets one of this file that calls it: it has the same
-attributes, binds to instances as a method does, and is a jax.stages.Wrapped. What JAX itself and code inside of a jitted function
+A jitted function is a C++ object that nothing can look into, so the program gets one of this file that calls it: it has the attributes
+and the class of the original, binds to instances as a method does, and is a jax.stages.Wrapped. What JAX itself and code inside of a jitted function
 calls is not recorded, only calls of the program.
 
 step        from one call of the update to its next one. The update is the first jitted function that is given what it returned the
@@ -15,11 +15,13 @@ checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays: a phase.
 """
 
 import atexit
+import copy
 import functools
 import os
 import pickle
 import sys
 import threading
+import types
 import weakref
 
 from .frameworks import EVALUATES, TRAINS
@@ -118,51 +120,72 @@ class Profile:
 profile = Profile()
 
 
+def of_inner(name):
+    return property(lambda self: getattr(self._tacho_inner, name))
+
+
 class Jitted:
-    """A jitted function of the program. `inner` is JAX's own object."""
+    """A jitted function of the program. What a program asks it for is that of JAX's own object: attributes, class, text, what is
+    pickled. Neither pickles nor copies of its attributes know this class."""
+
+    __slots__ = ("_tacho_inner", "_tacho_calls", "__weakref__")
 
     def __init__(self, inner):
-        self.__dict__["inner"] = inner
         name = getattr(inner, "__name__", None) or "function"
-        self.__dict__["_tacho"] = Calls(str(name)[:80])
-        for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__", "__annotations__"):
-            try:
-                self.__dict__[attribute] = getattr(inner, attribute)
-            except AttributeError:
-                pass
+        object.__setattr__(self, "_tacho_inner", inner)
+        object.__setattr__(self, "_tacho_calls", Calls(str(name)[:80]))
 
     def __call__(self, *arguments, **keywords):
-        return self._tacho.call(self, self.inner, arguments, keywords)
+        return self._tacho_calls.call(self, self._tacho_inner, arguments, keywords)
 
     def __get__(self, instance, owner=None):
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
+        if name in Jitted.__slots__:  # of one that is not made yet
+            raise AttributeError(name)
+        return getattr(self._tacho_inner, name)
 
     def __setattr__(self, name, value):
-        setattr(self.inner, name, value)
+        setattr(self._tacho_inner, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._tacho_inner, name)
+
+    def __dir__(self):
+        return dir(self._tacho_inner)
 
     def __copy__(self):
-        return Jitted(self.inner)
+        return Jitted(copy.copy(self._tacho_inner))
 
     def __deepcopy__(self, memo):
-        return Jitted(self.inner)
+        return Jitted(copy.deepcopy(self._tacho_inner, memo))
+
+    def __reduce__(self):
+        return self._tacho_inner.__reduce__()
+
+    def __reduce_ex__(self, protocol):
+        return self._tacho_inner.__reduce_ex__(protocol)
 
     def __repr__(self):
-        return repr(self.inner)
+        return repr(self._tacho_inner)
 
+    # the protocol jax.stages.Wrapped looks for these in the class
     def lower(self, *arguments, **keywords):
-        return self.inner.lower(*arguments, **keywords)
+        return self._tacho_inner.lower(*arguments, **keywords)
 
     def trace(self, *arguments, **keywords):
-        return self.inner.trace(*arguments, **keywords)
+        return self._tacho_inner.trace(*arguments, **keywords)
 
     def eval_shape(self, *arguments, **keywords):
-        return self.inner.eval_shape(*arguments, **keywords)
+        return self._tacho_inner.eval_shape(*arguments, **keywords)
 
     def clear_cache(self):
-        return self.inner.clear_cache()
+        return self._tacho_inner.clear_cache()
+
+    # what every object has, and __getattr__ is not asked for
+    __class__, __dict__, __doc__ = of_inner("__class__"), of_inner("__dict__"), of_inner("__doc__")
+    __module__, __getstate__ = of_inner("__module__"), of_inner("__getstate__")
 
 
 def evaluates(name):
@@ -285,8 +308,10 @@ def patch_jax(module):
                 return Jitted(made) if hasattr(made, "lower") else made
             return lambda function: Jitted(made(function))  # jax.jit(static_argnums=...) as a decorator
 
+        outer.__module__ = module.__name__  # where pickle finds it
         setattr(module, attribute, outer)
 
+    patch_eval_shape(module)
     profile.begin()
     patch_saving()
     replace("jit")
@@ -294,6 +319,20 @@ def patch_jax(module):
     for attribute in ("block_until_ready", "device_put", "device_get"):
         if hasattr(module, attribute):
             wait_around(module, attribute, attribute, attribute == "device_put")
+
+
+def patch_eval_shape(module):
+    """It knows a jitted function, and its static arguments, by its type alone."""
+    inner = getattr(module, "eval_shape", None)
+    if inner is None:
+        return
+
+    @functools.wraps(inner)
+    def eval_shape(fun, *arguments, **keywords):
+        return inner(fun._tacho_inner if type(fun) is Jitted else fun, *arguments, **keywords)
+
+    eval_shape.__module__ = module.__name__
+    module.eval_shape = eval_shape
 
 
 def patch_saving():
@@ -327,6 +366,7 @@ def patch_saving():
             lib.pop()
             end(arguments)
 
+    dump.__module__ = "pickle"  # where pickle finds it
     pickle.dump = dump
     patch_fsync(os)
 
@@ -353,6 +393,8 @@ def wait_around(owner, attribute, text, is_copy=False):
             lib.pop()
             local.inside = 0
 
+    if isinstance(owner, types.ModuleType):
+        outer.__module__, outer.__qualname__ = owner.__name__, attribute  # where pickle finds it
     setattr(owner, attribute, outer)
 
 
