@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import json
+import os
 import pickle
 import queue
 import re
@@ -201,6 +202,191 @@ def objects():
         for _ in range(3):
             value = decorated(value)
     truth["said"] = said
+
+
+def parameters(width=512):
+    first, second = jax.random.split(jax.random.PRNGKey(0))
+    return {"w": jax.random.normal(first, (64, width)) * 0.05, "out": jax.random.normal(second, (width, 10)) * 0.05}
+
+
+def loss_of(weights, x, y):
+    return jnp.mean((jnp.maximum(x @ weights["w"], 0) @ weights["out"] - y) ** 2)
+
+
+def batch(rows=256):
+    return rng.standard_normal((rows, 64), dtype=np.float32), rng.standard_normal((rows, 10), dtype=np.float32)
+
+
+@jax.jit
+def update(weights, x, y):
+    loss, gradients = jax.value_and_grad(loss_of)(weights, x, y)
+    return jax.tree_util.tree_map(lambda w, g: w - 0.01 * g, weights, gradients), loss
+
+
+def timed(what, function, *arguments):
+    begin = time.perf_counter()
+    result = function(*arguments)
+    truth.setdefault(what, []).append(1e3 * (time.perf_counter() - begin))
+    return result
+
+
+def saves(how):
+    """After each step a file: metrics in the ways that programs write them, or weights."""
+    weights, losses, marks = parameters(), [], how == "metrics where the program marks its steps"
+
+    def save(folder):
+        path = folder + "/" + str(len(losses) % 2)
+        history = np.array(losses, dtype=np.float32)
+        if how == "weights as arrays of NumPy":
+            np.savez(path, **jax.device_get(weights))
+        elif how == "weights one by one":
+            for name, value in weights.items():
+                np.save(path + name, value)
+        elif how == "weights as one vector":
+            np.save(path, np.concatenate([np.asarray(value).ravel() for value in weights.values()]))
+        elif how == "weights beside other things":
+            with open(path, "wb") as file:
+                pickle.dump({"step": len(losses), "state": [weights, history]}, file)
+        else:
+            np.save(path, history)
+            np.savez(path, losses=history, last=np.float32(losses[-1]), gradient=losses[-1])
+            np.save(path, {"losses": losses}, allow_pickle=True)
+            with open(path, "wb") as file:
+                pickle.dump({"losses": losses, "history": history}, file)
+
+    if marks:
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "profiler", "python"))
+        import tacho
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(STEPS):
+            weights, loss = update(weights, *batch())
+            losses.append(loss)
+            jax.block_until_ready(loss)
+            timed("save", save, folder)
+            if marks:
+                tacho.step()
+
+
+def augments():
+    """A jitted function that a thread calls for each batch; `statistics` are passed on from batch to batch."""
+
+    @jax.jit
+    def augment(statistics, x):
+        statistics = 0.9 * statistics + 0.1 * x.mean(axis=0)
+        return statistics, x - statistics
+
+    return augment
+
+
+def train(batches):
+    """By a function whose name does not say that it trains."""
+
+    @jax.jit
+    def move(weights, x, y):
+        return update(weights, x, y)
+
+    weights, loss = parameters(), None
+    for x, y in batches:
+        begin = time.perf_counter()
+        weights, loss = move(weights, x, y)
+        jax.block_until_ready(loss)
+        truth.setdefault("step", []).append(1e3 * (time.perf_counter() - begin))
+
+
+def prefetches(how):
+    """Batches are made by a jitted function on another thread, two of which are ready before the training begins. `statistics`: it passes
+    something on from one call to the next one."""
+    augment, ready, made = augments(), queue.Queue(4), threading.Event()
+
+    def read():
+        statistics = jnp.zeros(64)
+        for i in range(STEPS):
+            x, y = batch()
+            after, x = augment(statistics, x)
+            statistics = after if how == "statistics" else statistics
+            ready.put((x, y))
+            if i == 3:
+                made.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    made.wait()
+    train(ready.get() for _ in range(STEPS))
+    thread.join()
+
+
+def in_a_thread(how):
+    """All of the training is on another thread; the main thread has called a jitted function before."""
+    if how == "after the main thread":
+        jax.block_until_ready(scaled(jnp.ones(4)))
+    thread = threading.Thread(target=train, args=([batch() for _ in range(STEPS)],))
+    thread.start()
+    thread.join()
+
+
+def searches(_):
+    """Three trainings, each with an update of its own, as in a search for a learning rate."""
+    for _ in range(3):
+        train([batch() for _ in range(STEPS)])
+
+
+def stages(_):
+    """A stage of training follows another one; a running mean is passed on in both."""
+
+    @jax.jit
+    def mean_of(mean, loss):
+        return 0.9 * mean + 0.1 * loss
+
+    @jax.jit
+    def train_last(out, hidden, y):
+        gradient = jax.grad(lambda out: jnp.mean((hidden @ out - y) ** 2))(out)
+        return out - 0.01 * gradient
+
+    weights, mean = parameters(), jnp.zeros(())
+    for _ in range(STEPS):
+        weights, loss = update(weights, *batch())
+        mean = mean_of(mean, loss)
+    out = weights["out"]
+    for _ in range(2 * STEPS):
+        x, y = batch()
+        out = train_last(out, jnp.maximum(x @ weights["w"], 0), y)
+        mean = mean_of(mean, out[0, 0])
+    jax.block_until_ready(out)
+
+
+def generates(how):
+    """The batches come from a generator of the program, for which the device waits."""
+    weights, rows, loss = parameters(), np.arange(64 * 4096, dtype=np.float32).reshape(4096, 64), None
+
+    def generator():
+        for _ in range(6 * STEPS):
+            begin = time.perf_counter()
+            x, y = batch()
+            picked = np.sort(rows[rng.permutation(4096)], axis=0)  # of the generator
+            truth.setdefault("batch", []).append(1e3 * (time.perf_counter() - begin))
+            yield x + picked[:256] * 0, y
+
+    begin = time.perf_counter()
+    for x, y in generator():
+        for _ in range(int(how)):
+            weights, loss = update(weights, x, y)
+        truth.setdefault("step", []).append(1e3 * (time.perf_counter() - begin))
+        begin = time.perf_counter()
+    jax.block_until_ready(loss)
+
+
+def prints():
+    """The loss is printed in each of the ways that people know."""
+    weights, texts, held = parameters(), [], batch(4096)
+    for _ in range(STEPS // 2):
+        weights, loss = update(weights, *held)
+        texts.append(timed("format", lambda: f"{loss:.4f}"))  # of format
+        weights, loss = update(weights, *held)
+        texts.append(timed("str", lambda: str(loss)))  # of str
+        weights, loss = update(weights, *held)
+        texts.append(timed("repr", lambda: repr(loss)))  # of repr
+        weights, loss = update(weights, *held)
+        texts.append(timed("tobytes", lambda: loss.tobytes()))  # of tobytes
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

@@ -3,9 +3,10 @@
 
 import json
 import os
+import statistics
 import subprocess
 
-from __main__ import HERE, LIMIT, PYTHON, Run
+from __main__ import HERE, LIMIT, PYTHON, Run, finding
 
 
 def recorded(*arguments, options=()):
@@ -20,3 +21,29 @@ def test_a_jitted_function_is_what_it_is_without_tacho():
     pairs = list(zip(run.truth["said"], plain["said"]))
     assert len(pairs) == len(plain["said"]) and run.names("jit decorated"), run.names("jit %")
     assert run.truth["said"] == plain["said"], [pair for pair in pairs if pair[0] != pair[1]]
+
+
+def test_values_in_texts_are_waits():
+    """Each is as long as the program measured it, and the steps are explained."""
+    run = recorded("prints")
+    with open(os.path.join(HERE, "jax_more.py")) as file:
+        lines = {text.split("# of ")[1].strip(): number for number, text in enumerate(file, 1) if "# of " in text}
+    for how in ("format", "str", "repr", "tobytes"):
+        run.same("%s jax_more.py:%d" % ("tobytes" if how == "tobytes" else "print", lines[how]), how, 0.1, 0.3)
+    assert finding(run.report, "UNATTRIBUTED") is None, run.report["findings"]
+
+
+def test_a_generator_of_the_program_is_named():
+    """It makes batches for more than half of the step, while the device has nothing to do."""
+    run = recorded("generates", "1")
+    share = 100 * sum(run.truth["batch"][2:]) / sum(run.truth["step"][2:])
+    python = run.report["python"]
+    lines = [line for line in python["lines"] if line["function"].split(".")[-1] in ("generator", "batch", "sort")]
+    got = sum(line["own_pct"] for line in lines)
+    allowed = 5 + 300 * (share / 100 * (1 - share / 100) / python["looks"]) ** 0.5
+    assert abs(got - share) <= allowed, (got, share, python["looks"], lines)
+    advice, others = finding(run.report, "PYTHON_HOST"), finding(run.report, "OTHER_PROGRAMS")
+    # beside other programs most looks find the thread waiting for a core, and those left may be too few to say anything
+    assert advice or others, run.report["findings"]
+    assert not advice or "generator (jax_more.py:" in advice["claim"], advice
+    assert not advice or advice is next(f for f in run.report["findings"] if f is not others), run.report["findings"]

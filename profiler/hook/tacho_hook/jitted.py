@@ -32,6 +32,21 @@ from .steps import steps
 LEAVES = 64  # of the arguments and results that are compared to find the update
 LIBRARIES = ("jax", "jaxlib", "numpy", "tacho_hook")  # whose lines are not named
 CALLS = 16  # of a function in which that is tried
+# methods of arrays that ask for values -> what the range is called, as in values.py
+VALUES = {
+    "__array__": "array",
+    "__bool__": "bool",
+    "__complex__": "complex",
+    "__float__": "float",
+    "__format__": "print",
+    "__index__": "index",
+    "__int__": "int",
+    "__repr__": "print",
+    "__str__": "print",
+    "item": "item",
+    "tobytes": "tobytes",
+    "tolist": "tolist",
+}
 
 
 class Local(threading.local):
@@ -399,12 +414,12 @@ def wait_around(owner, attribute, text, is_copy=False):
 
 
 def patch_array(module):
-    """Values that Python asks for: float(loss), loss.item(), numpy.asarray(x) all come by `_value` or `__array__`."""
+    """Values that Python asks for: float(loss), loss.item(), f"{loss:.3f}"."""
     kind = module.ArrayImpl
     wait_around(kind, "block_until_ready", "block_until_ready")
-    for attribute in ("__array__", "__float__", "__int__", "__bool__", "item", "tolist"):
+    for attribute, text in VALUES.items():
         if hasattr(kind, attribute):
-            wait_around(kind, attribute, attribute.strip("_"))
+            wait_around(kind, attribute, text)
 
 
 def patch_dispatch(module):
