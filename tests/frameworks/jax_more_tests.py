@@ -23,6 +23,27 @@ def test_a_jitted_function_is_what_it_is_without_tacho():
     assert run.truth["said"] == plain["said"], [pair for pair in pairs if pair[0] != pair[1]]
 
 
+SAVED = """SELECT s.text, coalesce(d.kind, ''), count(*) FROM slice x JOIN string s ON s.id = x.name LEFT JOIN detail d ON d.id = x.detail
+    WHERE s.text LIKE 'numpy.%' OR s.text = 'pickle.dump' GROUP BY 1, 2 ORDER BY 1, 2"""
+
+
+def test_metrics_in_files_are_no_checkpoint():
+    for how in ("metrics", "metrics where the program marks its steps"):
+        run = recorded("saves", how)
+        rows = run.file.execute(SAVED).fetchall()
+        assert rows == [("numpy.save", "host", 120), ("numpy.savez", "host", 60), ("pickle.dump", "host", 120)], (how, rows)
+        assert finding(run.report, "CHECKPOINT") is None, (how, run.report["findings"])
+        middle, true = run.report["steps"]["median_ms"], statistics.median(run.truth["save"])
+        assert middle > 0.9 * true, "%s: steps of %.3f ms, files of %.3f" % (how, middle, true)
+
+
+def test_files_of_the_state_are_checkpoints():
+    for how in ("as arrays of NumPy", "one by one", "as one vector", "beside other things"):
+        run = recorded("saves", "weights " + how)
+        rows = run.file.execute(SAVED).fetchall()
+        assert len(rows) == 1 and rows[0][1] == "checkpoint" and rows[0][2] in (60, 120), (how, rows)
+
+
 def test_values_in_texts_are_waits():
     """Each is as long as the program measured it, and the steps are explained."""
     run = recorded("prints")

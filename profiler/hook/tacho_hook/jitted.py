@@ -11,22 +11,21 @@ jit NAME    the call; on the CPU work, elsewhere what the host does for the devi
 compile     tracing, lowering and compilation: a phase. A function that is compiled again is named with the argument that made it so.
 wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
 evaluation  a jitted function that is named as one (frameworks.py), and the waits that follow it until another one is called: a phase.
-checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays: a phase.
+checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays of the state (saving.py): a phase.
 """
 
 import atexit
 import copy
 import functools
 import os
-import pickle
 import sys
 import threading
 import types
 import weakref
 
 from .frameworks import EVALUATES, TRAINS
-from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, around, device_profiler, lib, line_of_program, name_of
-from .phases import Saved, patch_fsync
+from .library import ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, device_profiler, lib, line_of_program, name_of
+from .saving import patch_saving, state
 from .steps import steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
@@ -230,7 +229,7 @@ class Calls:
         if local.inside or local.compiling:
             return inner(*arguments, **keywords)
         try:
-            is_update = self.may_be_update() and self.was_returned(arguments, keywords)
+            is_update = self.is_update(arguments, keywords)
             steps.begin()
         except Exception:  # another version of JAX
             is_update = False
@@ -272,13 +271,19 @@ class Calls:
         except Exception:
             self.returned = ()
 
-    def was_returned(self, arguments, keywords):
+    def is_update(self, arguments, keywords):
         """Is an array that the last call returned among the arguments of this one?"""
-        if not self.returned:
+        if not self.count:
+            state.called(arguments, keywords)
+        if not self.returned or not self.may_be_update():
             return False
-        last = {id(reference()) for reference in self.returned if reference() is not None}
+        returned = [leaf for leaf in (reference() for reference in self.returned) if leaf is not None]
+        last = {id(leaf) for leaf in returned}
         leaves = sys.modules["jax"].tree_util.tree_leaves((arguments, keywords))
-        return any(id(leaf) in last for leaf in leaves[: 4 * LEAVES])
+        found = any(id(leaf) in last for leaf in leaves[: 4 * LEAVES])
+        if found:
+            state.found(arguments, keywords, returned)
+        return found
 
     def compiled_name(self, arguments, keywords):
         """ "compile NAME", or "recompile NAME: args[1] float32[48,64], was float32[64,64]"."""
@@ -328,12 +333,16 @@ def patch_jax(module):
 
     patch_eval_shape(module)
     profile.begin()
-    patch_saving()
+    patch_saving(lambda: local.inside, ends_evaluation)
     replace("jit")
     replace("pmap")
     for attribute in ("block_until_ready", "device_put", "device_get"):
         if hasattr(module, attribute):
             wait_around(module, attribute, attribute, attribute == "device_put")
+
+
+def ends_evaluation():
+    local.evaluating = False
 
 
 def patch_eval_shape(module):
@@ -348,42 +357,6 @@ def patch_eval_shape(module):
 
     eval_shape.__module__ = module.__name__
     module.eval_shape = eval_shape
-
-
-def patch_saving():
-    """JAX has no function that writes a checkpoint of its own: programs use those of NumPy and Python."""
-
-    def begin():
-        local.evaluating = False
-
-    def end(arguments):
-        Saved.step = steps.index
-
-    numpy = sys.modules.get("numpy")
-    for function in ("save", "savez", "savez_compressed") if numpy is not None else ():
-        around(numpy, function, "numpy.%s" % function, ROLE_CHECKPOINT, begin, end)
-    inner, handle = pickle.dump, name_of("pickle.dump")
-
-    @functools.wraps(inner)
-    def dump(tree, *arguments, **keywords):
-        try:
-            leaves = sys.modules["jax"].tree_util.tree_leaves(tree)[:LEAVES]
-            has_arrays = any(hasattr(leaf, "dtype") for leaf in leaves)
-        except Exception:  # what is no tree for JAX
-            has_arrays = False
-        if not has_arrays or local.inside:
-            return inner(tree, *arguments, **keywords)
-        begin()
-        lib.push_role(handle, ROLE_CHECKPOINT)
-        try:
-            return inner(tree, *arguments, **keywords)
-        finally:
-            lib.pop()
-            end(arguments)
-
-    dump.__module__ = "pickle"  # where pickle finds it
-    pickle.dump = dump
-    patch_fsync(os)
 
 
 def wait_around(owner, attribute, text, is_copy=False):
