@@ -44,6 +44,41 @@ def test_files_of_the_state_are_checkpoints():
         assert len(rows) == 1 and rows[0][1] == "checkpoint" and rows[0][2] in (60, 120), (how, rows)
 
 
+def test_jax_batches_that_a_thread_makes():
+    """By a jitted function, two batches before the training, and by one that passes something on as the update does."""
+    for how in ("plain", "statistics"):
+        steps_are_those_of(recorded("prefetches", how))
+
+
+def test_jax_training_on_another_thread():
+    for how in ("alone", "after the main thread"):
+        steps_are_those_of(recorded("in_a_thread", how), 10)
+
+
+def test_jax_trainings_that_follow_each_other():
+    """Each has an update of its own; what it takes until the next one is known is no more than some steps."""
+    count = recorded("searches", "").report["steps"]["count"]
+    assert 3 * 60 - 6 <= count <= 3 * 60, count
+    count = recorded("stages", "").report["steps"]["count"]
+    assert 60 + 120 - 30 <= count <= 180, count
+
+
+THREADS = """SELECT t.tid, count(*) FROM slice x JOIN string s ON s.id = x.name JOIN track t ON t.id = x.track WHERE s.text = ?
+    AND x.dur IS NOT NULL GROUP BY 1 ORDER BY 2 DESC"""
+
+
+def steps_are_those_of(run, fewer=3):
+    """As many as there are updates, but for those that show which thread trains, and on their thread."""
+    count = len(run.truth["step"])
+    updates, steps = (run.file.execute(THREADS, (name,)).fetchall() for name in ("jit move", "step"))
+    assert updates[0][1] == count and steps[0][0] == updates[0][0] and len(steps) == 1, (updates, steps)
+    assert count - fewer <= run.report["steps"]["count"] <= count, run.report["steps"]
+    query = "SELECT x.dur / 1e6 FROM slice x JOIN string s ON s.id = x.name JOIN track t ON t.id = x.track WHERE s.text = 'step' AND t.tid = ?"
+    times = [row[0] for row in run.file.execute(query, updates[0][:1]) if row[0] is not None]
+    middle, true = statistics.median(times), statistics.median(run.truth["step"])
+    assert 0.9 * true <= middle <= 1.25 * true + 0.3, (middle, true)
+
+
 def test_values_in_texts_are_waits():
     """Each is as long as the program measured it, and the steps are explained."""
     run = recorded("prints")

@@ -22,11 +22,12 @@ import sys
 import threading
 import types
 import weakref
+from threading import get_ident, main_thread
 
 from .frameworks import EVALUATES, TRAINS
 from .library import ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, device_profiler, lib, line_of_program, name_of
 from .saving import patch_saving, state
-from .steps import steps
+from .steps import ELSEWHERE, steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
 LIBRARIES = ("jax", "jaxlib", "numpy", "tacho_hook")  # whose lines are not named
@@ -213,10 +214,20 @@ def is_random_key(leaf):
     return dtype.startswith("key<") or (dtype == "uint32" and leaf.shape == (2,))
 
 
-class Calls:
-    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known."""
+def on_main_thread():
+    return get_ident() == main_thread().ident
 
-    update = None
+
+def is_anchor(owner):
+    """Are its calls the steps?"""
+    return steps.anchor is not None and steps.anchor() is owner
+
+
+class Calls:
+    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known; anchor: what it
+    is for steps.py."""
+
+    update = anchor = rank_of_update = None
 
     def __init__(self, name):
         self.name, self.handle = name, name_of("jit %s" % name)
@@ -224,6 +235,7 @@ class Calls:
         self.trains = any(word in TRAINS for word in name.lower().split("_"))
         self.count, self.shapes = 0, None
         self.returned = ()  # references to leaves of the last result
+        self.given, self.passes_on = 0, False  # calls that were given what the last one returned; that is what it is for
 
     def call(self, owner, inner, arguments, keywords):
         if local.inside or local.compiling:
@@ -235,7 +247,7 @@ class Calls:
             is_update = False
         local.inside, local.call, local.name = 1, (self, arguments, keywords), None
         # the update is known by what it is given, whatever it is called
-        local.evaluating = self.evaluates and steps.anchor is not None and steps.anchor() is not owner
+        local.evaluating = self.evaluates and steps.anchor is not None and not is_anchor(owner)
         if local.evaluating:
             lib.push_role(self.handle, ROLE_EVALUATION)
         else:
@@ -246,22 +258,46 @@ class Calls:
             lib.pop()
             local.inside, local.call = 0, None
         self.count += 1
-        if is_update:
-            Calls.update, steps.anchor = self, weakref.ref(owner)
-        if steps.anchor is not None and steps.anchor() is owner:
-            steps.updated(owner)
-            if profile.open:
-                profile.step_ended()
+        self.given += is_update
+        if is_update and (on_main_thread() or self.given >= ELSEWHERE):  # another thread may make batches for an update to come
+            self.passes_on = True
+            if self.takes_over():
+                self.becomes_update(owner)
+        if is_anchor(owner) or (self.passes_on and self.trains):
+            self.updated(owner)
         elif self.may_be_update():
             self.keep(result)
         return result
 
+    def takes_over(self):
+        """Is it rather the update than the one that is known? One whose function has returned is gone."""
+        if steps.anchor is None or steps.anchor() is None:
+            return True
+        return Calls.update is not None and steps.anchor is Calls.anchor and self.rank() > Calls.rank_of_update
+
+    def rank(self):
+        """What moves the state of an environment or of a metric is given its result as well, and so is what makes batches on another
+        thread: one that is named as an update goes before, and then one of the main thread."""
+        return self.trains, on_main_thread()
+
+    def becomes_update(self, owner):
+        Calls.update, Calls.anchor, Calls.rank_of_update = self, weakref.ref(owner), self.rank()
+        steps.anchor = Calls.anchor
+        steps.guessed = steps.guessed or steps.thread != get_ident()  # nothing on that thread will end its step
+
+    def updated(self, owner):
+        """The update has returned, or another one, which the program may have come to for good."""
+        steps.updated(owner)
+        if not is_anchor(owner):
+            return
+        if Calls.update is not self:
+            Calls.update, Calls.anchor, Calls.rank_of_update = self, steps.anchor, self.rank()
+        if profile.open:
+            profile.step_ended()
+
     def may_be_update(self):
-        """The first function that is given what it returned is the update; one that is named as one replaces another one: what moves the
-        state of an environment or of a metric is given its result as well, and more often."""
-        if self.count >= CALLS:
-            return False
-        return steps.anchor is None or (self.trains and Calls.update is not None and not Calls.update.trains)
+        """The first function that is given what it returned is the update, until another one takes its place."""
+        return self.count < CALLS and not self.passes_on and (self.trains or self.takes_over())
 
     def keep(self, result):
         """Remembers what was returned, without keeping it alive."""
