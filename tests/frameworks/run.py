@@ -696,8 +696,9 @@ def test_the_hook():
 
 
 def main():
-    import crossing_tests, devices_tests, loops_tests, recipes_tests  # read names of this file
-    named = globals() | vars(crossing_tests) | vars(devices_tests) | vars(loops_tests) | vars(recipes_tests)
+    import crossing_tests, devices_tests, jax_more_tests, loops_tests, recipes_tests  # read names of this file
+    parts = (crossing_tests, devices_tests, jax_more_tests, loops_tests, recipes_tests)
+    named = {**globals(), **{name: value for part in parts for name, value in vars(part).items()}}
     tests = [(name[5:], test) for name, test in named.items() if name.startswith("test_")]
     tests = [t for t in tests if re.search(sys.argv[2] if len(sys.argv) > 2 else "", t[0])]
     passed = failed = skipped = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of JAX: calls of jitted functions, compilation with the shapes that caused it, waits for results, and steps.
 
-A jitted function is a C++ object that nothing can look into, so the program gets one of this file that calls it: it has the same
-attributes, binds to instances as a method does, and is a jax.stages.Wrapped. What JAX itself and code inside of a jitted function
+A jitted function is a C++ object that nothing can look into, so the program gets one of this file that calls it: it has the attributes
+and the class of the original, binds to instances as a method does, and is a jax.stages.Wrapped. What JAX itself and code inside of a jitted function
 calls is not recorded, only calls of the program.
 
 step        from one call of the update to its next one. The update is the first jitted function that is given what it returned the
@@ -11,25 +11,42 @@ jit NAME    the call; on the CPU work, elsewhere what the host does for the devi
 compile     tracing, lowering and compilation: a phase. A function that is compiled again is named with the argument that made it so.
 wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
 evaluation  a jitted function that is named as one (frameworks.py), and the waits that follow it until another one is called: a phase.
-checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays: a phase.
+checkpoint  numpy.save, numpy.savez, and pickle.dump of arrays of the state (saving.py): a phase.
 """
 
 import atexit
+import copy
 import functools
 import os
-import pickle
 import sys
 import threading
+import types
 import weakref
+from threading import get_ident, main_thread
 
 from .frameworks import EVALUATES, TRAINS
-from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, around, device_profiler, lib, line_of_program, name_of
-from .phases import Saved, patch_fsync
-from .steps import steps
+from .library import ROLE_COMPILE, ROLE_EVALUATION, ROLE_HOST, device_profiler, lib, line_of_program, name_of
+from .saving import patch_saving, state
+from .steps import ELSEWHERE, steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
 LIBRARIES = ("jax", "jaxlib", "numpy", "tacho_hook")  # whose lines are not named
 CALLS = 16  # of a function in which that is tried
+# methods of arrays that ask for values -> what the range is called, as in values.py
+VALUES = {
+    "__array__": "array",
+    "__bool__": "bool",
+    "__complex__": "complex",
+    "__float__": "float",
+    "__format__": "print",
+    "__index__": "index",
+    "__int__": "int",
+    "__repr__": "print",
+    "__str__": "print",
+    "item": "item",
+    "tobytes": "tobytes",
+    "tolist": "tolist",
+}
 
 
 class Local(threading.local):
@@ -118,51 +135,72 @@ class Profile:
 profile = Profile()
 
 
+def of_inner(name):
+    return property(lambda self: getattr(self._tacho_inner, name))
+
+
 class Jitted:
-    """A jitted function of the program. `inner` is JAX's own object."""
+    """A jitted function of the program. What a program asks it for is that of JAX's own object: attributes, class, text, what is
+    pickled. Neither pickles nor copies of its attributes know this class."""
+
+    __slots__ = ("_tacho_inner", "_tacho_calls", "__weakref__")
 
     def __init__(self, inner):
-        self.__dict__["inner"] = inner
         name = getattr(inner, "__name__", None) or "function"
-        self.__dict__["_tacho"] = Calls(str(name)[:80])
-        for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__", "__annotations__"):
-            try:
-                self.__dict__[attribute] = getattr(inner, attribute)
-            except AttributeError:
-                pass
+        object.__setattr__(self, "_tacho_inner", inner)
+        object.__setattr__(self, "_tacho_calls", Calls(str(name)[:80]))
 
     def __call__(self, *arguments, **keywords):
-        return self._tacho.call(self, self.inner, arguments, keywords)
+        return self._tacho_calls.call(self, self._tacho_inner, arguments, keywords)
 
     def __get__(self, instance, owner=None):
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
+        if name in Jitted.__slots__:  # of one that is not made yet
+            raise AttributeError(name)
+        return getattr(self._tacho_inner, name)
 
     def __setattr__(self, name, value):
-        setattr(self.inner, name, value)
+        setattr(self._tacho_inner, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._tacho_inner, name)
+
+    def __dir__(self):
+        return dir(self._tacho_inner)
 
     def __copy__(self):
-        return Jitted(self.inner)
+        return Jitted(copy.copy(self._tacho_inner))
 
     def __deepcopy__(self, memo):
-        return Jitted(self.inner)
+        return Jitted(copy.deepcopy(self._tacho_inner, memo))
+
+    def __reduce__(self):
+        return self._tacho_inner.__reduce__()
+
+    def __reduce_ex__(self, protocol):
+        return self._tacho_inner.__reduce_ex__(protocol)
 
     def __repr__(self):
-        return repr(self.inner)
+        return repr(self._tacho_inner)
 
+    # the protocol jax.stages.Wrapped looks for these in the class
     def lower(self, *arguments, **keywords):
-        return self.inner.lower(*arguments, **keywords)
+        return self._tacho_inner.lower(*arguments, **keywords)
 
     def trace(self, *arguments, **keywords):
-        return self.inner.trace(*arguments, **keywords)
+        return self._tacho_inner.trace(*arguments, **keywords)
 
     def eval_shape(self, *arguments, **keywords):
-        return self.inner.eval_shape(*arguments, **keywords)
+        return self._tacho_inner.eval_shape(*arguments, **keywords)
 
     def clear_cache(self):
-        return self.inner.clear_cache()
+        return self._tacho_inner.clear_cache()
+
+    # what every object has, and __getattr__ is not asked for
+    __class__, __dict__, __doc__ = of_inner("__class__"), of_inner("__dict__"), of_inner("__doc__")
+    __module__, __getstate__ = of_inner("__module__"), of_inner("__getstate__")
 
 
 def evaluates(name):
@@ -176,10 +214,20 @@ def is_random_key(leaf):
     return dtype.startswith("key<") or (dtype == "uint32" and leaf.shape == (2,))
 
 
-class Calls:
-    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known."""
+def on_main_thread():
+    return get_ident() == main_thread().ident
 
-    update = None
+
+def is_anchor(owner):
+    """Are its calls the steps?"""
+    return steps.anchor is not None and steps.anchor() is owner
+
+
+class Calls:
+    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known; anchor: what it
+    is for steps.py."""
+
+    update = anchor = rank_of_update = None
 
     def __init__(self, name):
         self.name, self.handle = name, name_of("jit %s" % name)
@@ -187,18 +235,19 @@ class Calls:
         self.trains = any(word in TRAINS for word in name.lower().split("_"))
         self.count, self.shapes = 0, None
         self.returned = ()  # references to leaves of the last result
+        self.given, self.passes_on = 0, False  # calls that were given what the last one returned; that is what it is for
 
     def call(self, owner, inner, arguments, keywords):
         if local.inside or local.compiling:
             return inner(*arguments, **keywords)
         try:
-            is_update = self.may_be_update() and self.was_returned(arguments, keywords)
+            is_update = self.is_update(arguments, keywords)
             steps.begin()
         except Exception:  # another version of JAX
             is_update = False
         local.inside, local.call, local.name = 1, (self, arguments, keywords), None
         # the update is known by what it is given, whatever it is called
-        local.evaluating = self.evaluates and steps.anchor is not None and steps.anchor() is not owner
+        local.evaluating = self.evaluates and steps.anchor is not None and not is_anchor(owner)
         if local.evaluating:
             lib.push_role(self.handle, ROLE_EVALUATION)
         else:
@@ -209,22 +258,46 @@ class Calls:
             lib.pop()
             local.inside, local.call = 0, None
         self.count += 1
-        if is_update:
-            Calls.update, steps.anchor = self, weakref.ref(owner)
-        if steps.anchor is not None and steps.anchor() is owner:
-            steps.updated(owner)
-            if profile.open:
-                profile.step_ended()
+        self.given += is_update
+        if is_update and (on_main_thread() or self.given >= ELSEWHERE):  # another thread may make batches for an update to come
+            self.passes_on = True
+            if self.takes_over():
+                self.becomes_update(owner)
+        if is_anchor(owner) or (self.passes_on and self.trains):
+            self.updated(owner)
         elif self.may_be_update():
             self.keep(result)
         return result
 
+    def takes_over(self):
+        """Is it rather the update than the one that is known? One whose function has returned is gone."""
+        if steps.anchor is None or steps.anchor() is None:
+            return True
+        return Calls.update is not None and steps.anchor is Calls.anchor and self.rank() > Calls.rank_of_update
+
+    def rank(self):
+        """What moves the state of an environment or of a metric is given its result as well, and so is what makes batches on another
+        thread: one that is named as an update goes before, and then one of the main thread."""
+        return self.trains, on_main_thread()
+
+    def becomes_update(self, owner):
+        Calls.update, Calls.anchor, Calls.rank_of_update = self, weakref.ref(owner), self.rank()
+        steps.anchor = Calls.anchor
+        steps.guessed = steps.guessed or steps.thread != get_ident()  # nothing on that thread will end its step
+
+    def updated(self, owner):
+        """The update has returned, or another one, which the program may have come to for good."""
+        steps.updated(owner)
+        if not is_anchor(owner):
+            return
+        if Calls.update is not self:
+            Calls.update, Calls.anchor, Calls.rank_of_update = self, steps.anchor, self.rank()
+        if profile.open:
+            profile.step_ended()
+
     def may_be_update(self):
-        """The first function that is given what it returned is the update; one that is named as one replaces another one: what moves the
-        state of an environment or of a metric is given its result as well, and more often."""
-        if self.count >= CALLS:
-            return False
-        return steps.anchor is None or (self.trains and Calls.update is not None and not Calls.update.trains)
+        """The first function that is given what it returned is the update, until another one takes its place."""
+        return self.count < CALLS and not self.passes_on and (self.trains or self.takes_over())
 
     def keep(self, result):
         """Remembers what was returned, without keeping it alive."""
@@ -234,13 +307,19 @@ class Calls:
         except Exception:
             self.returned = ()
 
-    def was_returned(self, arguments, keywords):
+    def is_update(self, arguments, keywords):
         """Is an array that the last call returned among the arguments of this one?"""
-        if not self.returned:
+        if not self.count:
+            state.called(arguments, keywords)
+        if not self.returned or not self.may_be_update():
             return False
-        last = {id(reference()) for reference in self.returned if reference() is not None}
+        returned = [leaf for leaf in (reference() for reference in self.returned) if leaf is not None]
+        last = {id(leaf) for leaf in returned}
         leaves = sys.modules["jax"].tree_util.tree_leaves((arguments, keywords))
-        return any(id(leaf) in last for leaf in leaves[: 4 * LEAVES])
+        found = any(id(leaf) in last for leaf in leaves[: 4 * LEAVES])
+        if found:
+            state.found(arguments, keywords, returned)
+        return found
 
     def compiled_name(self, arguments, keywords):
         """ "compile NAME", or "recompile NAME: args[1] float32[48,64], was float32[64,64]"."""
@@ -285,10 +364,12 @@ def patch_jax(module):
                 return Jitted(made) if hasattr(made, "lower") else made
             return lambda function: Jitted(made(function))  # jax.jit(static_argnums=...) as a decorator
 
+        outer.__module__ = module.__name__  # where pickle finds it
         setattr(module, attribute, outer)
 
+    patch_eval_shape(module)
     profile.begin()
-    patch_saving()
+    patch_saving(lambda: local.inside, ends_evaluation)
     replace("jit")
     replace("pmap")
     for attribute in ("block_until_ready", "device_put", "device_get"):
@@ -296,39 +377,22 @@ def patch_jax(module):
             wait_around(module, attribute, attribute, attribute == "device_put")
 
 
-def patch_saving():
-    """JAX has no function that writes a checkpoint of its own: programs use those of NumPy and Python."""
+def ends_evaluation():
+    local.evaluating = False
 
-    def begin():
-        local.evaluating = False
 
-    def end(arguments):
-        Saved.step = steps.index
-
-    numpy = sys.modules.get("numpy")
-    for function in ("save", "savez", "savez_compressed") if numpy is not None else ():
-        around(numpy, function, "numpy.%s" % function, ROLE_CHECKPOINT, begin, end)
-    inner, handle = pickle.dump, name_of("pickle.dump")
+def patch_eval_shape(module):
+    """It knows a jitted function, and its static arguments, by its type alone."""
+    inner = getattr(module, "eval_shape", None)
+    if inner is None:
+        return
 
     @functools.wraps(inner)
-    def dump(tree, *arguments, **keywords):
-        try:
-            leaves = sys.modules["jax"].tree_util.tree_leaves(tree)[:LEAVES]
-            has_arrays = any(hasattr(leaf, "dtype") for leaf in leaves)
-        except Exception:  # what is no tree for JAX
-            has_arrays = False
-        if not has_arrays or local.inside:
-            return inner(tree, *arguments, **keywords)
-        begin()
-        lib.push_role(handle, ROLE_CHECKPOINT)
-        try:
-            return inner(tree, *arguments, **keywords)
-        finally:
-            lib.pop()
-            end(arguments)
+    def eval_shape(fun, *arguments, **keywords):
+        return inner(fun._tacho_inner if type(fun) is Jitted else fun, *arguments, **keywords)
 
-    pickle.dump = dump
-    patch_fsync(os)
+    eval_shape.__module__ = module.__name__
+    module.eval_shape = eval_shape
 
 
 def wait_around(owner, attribute, text, is_copy=False):
@@ -353,16 +417,18 @@ def wait_around(owner, attribute, text, is_copy=False):
             lib.pop()
             local.inside = 0
 
+    if isinstance(owner, types.ModuleType):
+        outer.__module__, outer.__qualname__ = owner.__name__, attribute  # where pickle finds it
     setattr(owner, attribute, outer)
 
 
 def patch_array(module):
-    """Values that Python asks for: float(loss), loss.item(), numpy.asarray(x) all come by `_value` or `__array__`."""
+    """Values that Python asks for: float(loss), loss.item(), f"{loss:.3f}"."""
     kind = module.ArrayImpl
     wait_around(kind, "block_until_ready", "block_until_ready")
-    for attribute in ("__array__", "__float__", "__int__", "__bool__", "item", "tolist"):
+    for attribute, text in VALUES.items():
         if hasattr(kind, attribute):
-            wait_around(kind, attribute, attribute.strip("_"))
+            wait_around(kind, attribute, text)
 
 
 def patch_dispatch(module):
