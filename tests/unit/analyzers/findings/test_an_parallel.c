@@ -149,6 +149,33 @@ static void test_many_small_buckets(void **state)
     fx_close(f);
 }
 
+/* Two reductions a step of 10 ms each, of one model; each has 5 ms more beside backward. */
+static void test_repeated_reductions_beside_backward(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct job job;
+    (void)state;
+    open_job(&job, f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000),
+            reduce = comm(&job, "all_reduce", FX_NONE);
+    for (int i = 0; i < 2 * STEPS; i++)
+        for (int rank = 0; rank < 2; rank++) {
+            if (i % 2 == 0)
+                fx_step(f, job.process[rank], job.track[rank], i / 2, i * 50 * MS,
+                        (i + 2) * 50 * MS, 64, false);
+            add(&job, rank, i * 50, 40, "backward", work);
+            add_call(&job, rank, i * 50 + 40, 10,
+                     i % 2 ? "gradients reduced again" : "gradients reduced", reduce, i);
+        }
+    add_timers(&job, 8, 4, 32, 5);
+    const struct an_finding *found = finding(fx_analyze(f), "DDP_SYNC_EACH_MICROSTEP");
+    assert_non_null(found);
+    says(found->claim, "these take 10.0 % of the step");
+    says(found->evidence[2], "5 ms of it overlapped with backward");
+    assert_near(found->gain.high.value, 100 * (100 / 85.0 - 1), 0.01);
+    fx_close(f);
+}
+
 static void silent(const struct an_result *result, const char *part)
 {
     for (size_t i = 0; i < result->finding_count; i++)
@@ -335,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_large_bucket),
                                        cmocka_unit_test(test_many_small_buckets),
                                        cmocka_unit_test(test_no_advice_on_what_is_not_visible),
+                                       cmocka_unit_test(test_repeated_reductions_beside_backward),
                                        cmocka_unit_test(test_many_calls_of_the_program),
                                        cmocka_unit_test(test_small_calls_that_wait),
                                        cmocka_unit_test(test_gathers_by_pass),
