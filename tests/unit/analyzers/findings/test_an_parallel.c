@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Findings of PyTorch's parallel layers on the CPU: buckets of DistributedDataParallel with its own
- * timers, gathers of FSDP by pass and by the memory that is left. Two ranks, steps of 100 ms.
+ * timers, gathers of FSDP by pass and by the memory that is left, if that is known. Two ranks,
+ * steps of 100 ms.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -284,7 +285,10 @@ static void test_small_calls_that_wait(void **state)
     fx_close(f);
 }
 
-/* Forward gathers for 10 ms and backward for 22 ms of 100; 8 MiB each time. */
+static int64_t micro_steps; /* of a step; 0: the hook does not say */
+
+/* Forward gathers for 10 ms and backward for 22 ms of 100; 8 MiB each time. `room_mib` of memory
+ * are left; 0: it is not known what the machine has, below 0: what the ranks hold. */
 static const struct an_result *shard(struct job *job, struct fixture *f, double room_mib)
 {
     open_job(job, f);
@@ -305,6 +309,10 @@ static const struct an_result *shard(struct job *job, struct fixture *f, double 
             add(job, rank, at + 58, 12, "FSDP::all_gather (0)", FX_NONE); /* packs for 2 ms */
             add(job, rank, at + 60, 10, "all_gather", gather);
         }
+    if (micro_steps)
+        counter(job, "micro_steps", (double)micro_steps);
+    if (room_mib < 0)
+        FX(store_run_set(f->s, "memory.bytes", "8000000000"));
     if (room_mib > 0) { /* besides what both ranks hold: 32 MiB each */
         char text[32];
         snprintf(text, sizeof text, "%.0f", (room_mib + 64) * MIB);
@@ -333,7 +341,9 @@ static void test_gathers_by_pass(void **state)
     says(again->evidence[1], "2 gathers a step, 8.39 MB in them");
     says(ahead->claim, "10.0 % of the step");
     assert_near(again->gain.high.value, 100 * (100 / 78.0 - 1), 0.01);
-    says(again->evidence[2], "not known");
+    says(again->evidence[2], "memory was not checked");
+    says(again->action, "first check that each of 2 ranks of a machine can hold 8.39 MB more");
+    says(again->action, "/proc/meminfo");
     assert_string_equal(result->run.around, "FSDP2 2.15.0");
     for (size_t i = 0; i < result->finding_count; i++)
         if (strstr(result->findings[i].action, "bucket"))
@@ -350,10 +360,19 @@ static void test_memory_that_is_left(void **state)
     const struct an_result *result = shard(&job, f, 100);
     says(finding(result, "FSDP_RESHARD")->evidence[2], "8.39 MB more on each of 2 ranks");
     says(finding(result, "FSDP_RESHARD")->evidence[2], "of which 105 MB are left");
+    assert_null(strstr(finding(result, "FSDP_RESHARD")->action, "first check"));
     fx_close(f);
     result = shard(&job, f, 12);
     assert_null(finding(result, "FSDP_RESHARD"));
     assert_non_null(finding(result, "FSDP_PREFETCH"));
+    fx_close(f);
+    micro_steps = 2; /* each of which gathers the same parameters */
+    result = shard(&job, f, 12);
+    micro_steps = 0;
+    says(finding(result, "FSDP_RESHARD")->evidence[2], "4.19 MB more on each of 2 ranks");
+    fx_close(f);
+    result = shard(&job, f, -1);
+    says(finding(result, "FSDP_RESHARD")->action, "first check that");
     fx_close(f);
 }
 
