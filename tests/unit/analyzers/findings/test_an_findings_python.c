@@ -13,6 +13,8 @@ struct shape {
     const char *collection; /* its name; NULL: there is none */
     int collection_ms, augment_ms;
     const char *training; /* a longer range without a role, for which the host drives a device */
+    const char *role;     /* of that range; NULL: none */
+    const char *pass;     /* of the range with the work; NULL: it does not say */
     int wait_ms;          /* for its batch, which the thread makes itself */
     bool inside;          /* the collection is inside of the range of the program */
     bool checkpoint;      /* and both are inside of a checkpoint */
@@ -41,6 +43,7 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
     detail.schema = "tacho.work";
     detail.kind = "matrix";
     detail.flops = 1000;
+    detail.pass = shape.pass ? shape.pass : "";
     work = fx_intern(f, &detail);
     for (int i = 0; i < STEPS; i++) {
         int64_t at = i * 100 * MS, augment = shape.augment_ms * MS,
@@ -60,7 +63,8 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
             add(f, &shape, track, at + MS + (shape.inside ? MS : augment), collected,
                 shape.collection, fx_kind(f, "host"));
         if (shape.training)
-            add(f, &shape, track, at + 25 * MS, 24 * MS, shape.training, FX_NONE);
+            add(f, &shape, track, at + 25 * MS, 24 * MS, shape.training,
+                shape.role ? fx_kind(f, shape.role) : FX_NONE);
         add(f, &shape, track, at + 50 * MS, 50 * MS, "Linear", work);
     }
     return fx_analyze(f);
@@ -91,6 +95,33 @@ static void test_training_stays_in_the_step(void **state)
             run(f, (struct shape){.augment_ms = 20, .training = names[i]});
         assert_non_null(finding(result, "PYTHON_HOST"));
         says(finding(result, "PYTHON_HOST")->claim, "augment");
+        fx_close(f);
+    }
+}
+
+/* Where passes say that they are some, a range with nothing but a name is the program's own,
+ * whatever form the name has; a scheduler of PyTorch has a role, what a pass is called is
+ * one, and PyTorch marks some ranges as a program would. */
+static void test_names_of_the_program(void **state)
+{
+    static const struct {
+        const char *name, *role;
+        bool found;
+    } ranges[] = {{"env.step", NULL, true},
+                  {"sample (replay)", NULL, true},
+                  {"StepLR.step", "host", false},
+                  {"FSDP::pre_forward (layers.0)", NULL, false},
+                  {"backward", NULL, false}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        struct shape shape = {.augment_ms = 20,
+                              .training = ranges[i].name,
+                              .role = ranges[i].role,
+                              .pass = "forward"};
+        const struct an_finding *found = finding(run(f, shape), "PYTHON_HOST");
+        assert_non_null(found);
+        says(found->claim, ranges[i].found ? ranges[i].name : "augment");
         fx_close(f);
     }
 }
@@ -488,6 +519,7 @@ int main(void)
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),
                                        cmocka_unit_test(test_training_stays_in_the_step),
+                                       cmocka_unit_test(test_names_of_the_program),
                                        cmocka_unit_test(test_full_collections),
                                        cmocka_unit_test(test_young_collections),
                                        cmocka_unit_test(test_range_of_the_program),
