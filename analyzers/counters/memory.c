@@ -321,9 +321,12 @@ static void compare_with_machine(struct an_context *context)
     int64_t need = memory->peak_bytes.value;
     if (!context->gpu && memory->resident_peak_bytes.valid)
         need = an_time_max(need, memory->resident_peak_bytes.value);
-    memory->room_bytes = memory->capacity_bytes.valid
-                             ? an_int(an_time_max(memory->capacity_bytes.value - need, 0))
-                             : an_int_none(memory->capacity_bytes.reason);
+    bool known = memory->peak_bytes.valid || (!context->gpu && memory->resident_peak_bytes.valid);
+    memory->room_bytes = an_int(an_time_max(memory->capacity_bytes.value - need, 0));
+    if (!memory->capacity_bytes.valid)
+        memory->room_bytes = an_int_none(memory->capacity_bytes.reason);
+    else if (!known)
+        memory->room_bytes = an_int_none(memory->resident_peak_bytes.reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */

@@ -336,13 +336,16 @@ static void transfer_claim(struct an_context *context, const struct exposure *ex
                            double in_calls, double removed, struct an_finding *finding)
 {
     double rest = removed > in_calls ? removed - in_calls : 0;
+    const char *around = context->result->communication.overlap_pct.valid
+                             ? "around it (packing, passing buffers on)"
+                             : "around it (waits for calls that did not block)";
     finding->claim =
         rest >= 0.1 * removed
             ? an_finding_text(context,
-                              "%s of transfer between ranks and %s around it (packing, passing "
-                              "buffers on) run while nothing computes, %.1f %% of the step",
+                              "%s of transfer between ranks and %s %s run while nothing computes, "
+                              "%.1f %% of the step",
                               an_time_words(context->arena, in_calls, 3),
-                              an_time_words(context->arena, rest, 3),
+                              an_time_words(context->arena, rest, 3), around,
                               100 * removed / exposure->step)
             : an_finding_text(
                   context,

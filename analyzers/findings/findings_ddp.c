@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DistributedDataParallel of PyTorch on the CPU: gradients that are reduced in each micro-step of a
- * step, where the last one is enough (DDP_SYNC_EACH_MICROSTEP); parameters that are looked for
- * because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast before each
- * forward pass (DDP_BUFFERS); buckets of gradients of which the last one can only be reduced when
- * backward is over, or that are so small that each costs a latency (DDP_BUCKETS). The hook names
- * what reduces the gradients of one model once more before its update, and the others. Collectives
- * of a few bytes that lines of the program call themselves in each step (SMALL_COLLECTIVE).
+ * DistributedDataParallel of PyTorch on the CPU: gradients of a model that are reduced several
+ * times before its update, where once is enough (DDP_SYNC_EACH_MICROSTEP); parameters that are
+ * looked for because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast
+ * before each forward pass (DDP_BUFFERS); buckets of gradients of which the last one can only be
+ * reduced when backward is over, or that are so small that each costs a latency (DDP_BUCKETS). The
+ * hook names what reduces the gradients of one model once more before its update, and the others.
+ * Collectives of a few bytes that lines of the program call themselves in each step
+ * (SMALL_COLLECTIVE).
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"
+#include "analyzers/budget/budget.h"
 #include "analyzers/findings/findings_messages.h"
 
 #define REDUCED "gradients reduced"
@@ -28,54 +31,74 @@
 #define NAMED       3
 #define PLACES_MOST 16
 
-/* What the thread of a step spends in reductions of gradients. */
+/* What the thread of a step spends in reductions of gradients. Of a model that reduces k times
+ * before its update k - 1 can go. Which of them, and which model it is, the ranges do not say: the
+ * time of those that repeat is taken, which are as many and of the same models. */
 struct reductions {
-    int64_t needless, all; /* ns; needless: of all but the last one */
+    int64_t repeated, all; /* ns */
     size_t count, again;
 };
+
+/* Is a range the update of an optimizer? */
+static bool is_update(const struct an_trace *trace, size_t i, const char *name)
+{
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    const char *dot = detail && !strcmp(detail->pass, "optimizer") ? strrchr(name, '.') : NULL;
+    return dot && !strcmp(dot, ".step");
+}
 
 static struct reductions of_step(const struct an_context *context, const struct an_step *step)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *track = &trace->track[context->lane[step->lane].track];
     struct reductions reductions = {0};
-    int64_t last = 0;
+    bool updated = false; /* since the reduction before: those before it had their use */
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
         const char *name = an_trace_name(trace, trace->slice.name[i]);
+        updated = updated || is_update(trace, i, name);
         if (trace->slice.dur[i] == AN_OPEN || an_slice_role(trace, i) != AN_ROLE_COMM ||
             strncmp(name, REDUCED, strlen(REDUCED)) != 0)
             continue;
-        reductions.needless = an_time_add(reductions.needless, last);
-        last = trace->slice.dur[i];
-        reductions.all = an_time_add(reductions.all, last);
+        bool again = !strcmp(name, AGAIN) && !updated;
+        updated = false;
+        reductions.all = an_time_add(reductions.all, trace->slice.dur[i]);
         reductions.count++;
-        reductions.again += !strcmp(name, AGAIN);
+        reductions.again += again;
+        if (again)
+            reductions.repeated = an_time_add(reductions.repeated, trace->slice.dur[i]);
     }
     return reductions;
 }
 
-/* Adds the finding: every step has the reductions, which the last micro-step alone would make. */
+/* Adds the finding: `again` of `reductions` a step are of a model that has reduced before. What
+ * they do beside backward takes cores from it and can go as well. */
 static void each_microstep(struct an_findings_list *findings, const struct an_class_share *share,
-                           double reductions)
+                           double reductions, double again)
 {
     struct an_context *context = findings->context;
+    struct an_ddp_timers timers = {.passes = 0};
+    double beside_ms = an_comm_ddp_timers(context, &timers) ? again * timers.overlapped_ms : 0,
+           step_ms = an_budget_step_ms(&context->result->budget);
+    double beside = step_ms > 0 ? an_percent(beside_ms, step_ms) : 0;
     struct an_finding *finding = an_findings_add(
         findings, "DDP_SYNC_EACH_MICROSTEP",
         an_finding_text(context,
-                        "gradients are reduced %s times a step: all but the last one take %.1f "
-                        "%% of the step",
-                        an_number_words(context->arena, reductions, 2), share->mean));
-    an_finding_evidence(finding,
-                        an_class_share_text(context, share, "reductions before the last one"));
+                        "gradients are reduced %s times a step, %s of them once more before the "
+                        "update of their model: these take %.1f %% of the step",
+                        an_number_words(context->arena, reductions, 2),
+                        an_number_words(context->arena, again, 2), share->mean));
+    an_finding_evidence(finding, an_class_share_text(context, share, "repeated reductions"));
     an_finding_note(context, finding, "%zu of %zu steps have such time", share->touched,
                     share->steps);
-    finding->action = "reduce gradients in the last micro-step only: run the others, forward and "
-                      "backward, inside of model.no_sync()";
+    an_finding_evidence(finding, an_comm_ddp_words(context));
+    finding->action = "reduce gradients of a model in its last backward pass before the update "
+                      "only: run the others, with their forward pass, inside of model.no_sync()";
     finding->effort = "some lines of code";
     finding->bound = true;
-    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
-    finding->method = "ceiling: step / (step - reductions before the last one) - 1; nothing was "
+    an_finding_ceiling(finding, 100, fmin(share->mean + beside, 99), FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - repeated reductions) - 1, with what the timers of "
+                      "DistributedDataParallel say that they take beside backward; nothing was "
                       "replayed";
     finding->verify = an_command_rerun(context, "model.no_sync() in all but the last micro-step");
     finding->wrong_when = "the ranks wait for a slow rank there: then they wait in the last one "
@@ -127,7 +150,8 @@ static int64_t named_ns(const struct an_context *context, const struct an_step *
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < an_track_end(track) && trace->slice.start[i] < step->end; i++)
         if (trace->slice.dur[i] != AN_OPEN &&
-            !strcmp(an_trace_name(trace, trace->slice.name[i]), name))
+            !strcmp(an_trace_name(trace, trace->slice.name[i]), name) &&
+            !an_slice_in_phase(trace, i))
             sum = an_time_add(sum, trace->slice.dur[i]);
     return sum;
 }
@@ -337,7 +361,7 @@ int an_findings_ddp(struct an_findings_list *findings)
             continue;
         struct reductions of = of_step(context, step);
         waited[count] = an_percent((double)of.all, (double)ns);
-        values[count++] = of.again ? an_percent((double)of.needless, (double)ns) : 0;
+        values[count++] = an_percent((double)of.repeated, (double)ns);
         reductions += (double)of.count;
         again += of.again;
     }
@@ -348,7 +372,7 @@ int an_findings_ddp(struct an_findings_list *findings)
     small_collectives(findings, values);
     free(values);
     if (again && an_class_share_matters(&share))
-        each_microstep(findings, &share, reductions / (double)count);
+        each_microstep(findings, &share, reductions / (double)count, (double)again / (double)count);
     else
         buckets(findings, &all);
     return 0;

@@ -3,7 +3,8 @@
  * Fully sharded data parallelism of PyTorch (FSDP, FSDP2) on the CPU, where a gather of parameters
  * blocks the thread of the steps: parameters that are gathered once more in backward, because they
  * are given back after forward (FSDP_RESHARD), and gathers in forward that nothing hides
- * (FSDP_PREFETCH). What is advised needs memory, and is advised only where that is there.
+ * (FSDP_PREFETCH). What is advised needs memory: where it is known that this is not there nothing
+ * is advised, and where it is not known the advice says so, and how to find out.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -104,22 +105,36 @@ static size_t sum_up(const struct an_context *context, struct gathers *all, doub
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Is there room on the machine for so many bytes more on each rank of it? *words: what is left, or
- * that it is not known. */
-static bool has_room(struct an_context *context, double bytes, const char **words)
+/* Do so many bytes more on each rank exceed what is left on the machine, as far as that is known?
+ */
+static bool lacks_room(struct an_context *context, double bytes)
 {
     const struct an_count *room = &context->result->memory.room_bytes;
     size_t ranks = 1;
     an_lane_hosts(context, &ranks);
-    if (!room->valid) {
-        *words = an_finding_text(context, "whether memory has room for %s more a rank is not known",
-                                 an_bytes_text(context, bytes));
-        return true;
+    return room->valid && bytes * (double)(ranks ? ranks : 1) >= (double)room->value;
+}
+
+/* Says what the advice needs and what is left; where that is not known, what to do before. */
+static void say_room(struct an_context *context, double bytes, struct an_finding *finding)
+{
+    const struct an_count *room = &context->result->memory.room_bytes;
+    const char *more = an_bytes_text(context, bytes);
+    size_t ranks = 1;
+    an_lane_hosts(context, &ranks);
+    if (room->valid) {
+        an_finding_note(context, finding,
+                        "memory: %s more on each of %zu ranks of a machine, of which %s are left",
+                        more, ranks, an_bytes_text(context, (double)room->value));
+        return;
     }
-    *words = an_finding_text(
-        context, "memory: %s more on each of %zu ranks of a machine, of which %s are left",
-        an_bytes_text(context, bytes), ranks, an_bytes_text(context, (double)room->value));
-    return bytes * (double)(ranks ? ranks : 1) < (double)room->value;
+    an_finding_note(context, finding, "memory was not checked: %s", room->reason);
+    finding->action = an_finding_text(
+        context,
+        "first check that each of %zu ranks of a machine can hold %s more, which is not known "
+        "here (MemAvailable in /proc/meminfo, or memory.max of the container, while it trains); "
+        "then %s",
+        ranks, more, finding->action);
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -151,8 +166,7 @@ static void describe(struct an_findings_list *findings, enum where where,
 {
     struct an_context *context = findings->context;
     const struct advice *advice = &advices[where];
-    const char *room;
-    if (!an_class_share_matters(share) || !has_room(context, more, &room))
+    if (!an_class_share_matters(share) || lacks_room(context, more))
         return;
     struct an_finding *finding = an_findings_add(
         findings, advice->id,
@@ -162,8 +176,8 @@ static void describe(struct an_findings_list *findings, enum where where,
         context, finding, "%s gathers a step, %s in them",
         an_number_words(context->arena, (double)all->count[where] / (double)share->steps, 3),
         an_bytes_text(context, all->bytes[where] / (double)share->steps));
-    an_finding_evidence(finding, room);
     finding->action = advice->action;
+    say_room(context, more, finding);
     finding->effort = "an argument, or some lines of code";
     finding->bound = true;
     an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
@@ -182,11 +196,14 @@ int an_findings_fsdp(struct an_findings_list *findings)
     if (!values)
         return TACHO_ENOMEM;
     size_t steps = sum_up(context, &all, values);
+    int64_t passes = context->result->steps.micro_steps; /* each of which gathers them */
+    passes = passes > 1 ? passes : 1;
     for (int where = 0; where < WHERE_COUNT && steps; where++) {
         struct an_class_share share =
             an_share_of_values(values + (size_t)where * context->step_count, steps);
         /* What is kept are the parameters that backward gathers, or one block ahead. */
-        double more = where == BACKWARD ? all.bytes[BACKWARD] / (double)steps : all.largest;
+        double kept = all.bytes[BACKWARD] / (double)steps / (double)passes,
+               more = where == BACKWARD ? kept : all.largest;
         describe(findings, (enum where)where, &share, &all, more);
     }
     free(values);

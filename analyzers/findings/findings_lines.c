@@ -287,12 +287,13 @@ void an_finding_fetch_lines(struct an_context *context, struct an_finding *findi
         fetch = fetch_of(python->line, python->line_count);
     const char *names = "";
     int64_t above = INT64_MAX;
+    size_t at = 0; /* of equal ones the first is named first */
     for (int named = 0; named < LINES_NAMED && fetch.looks >= LOOKS_LEAST; named++) {
         int64_t most = 0;
-        size_t at = 0;
+        size_t last = at;
         for (size_t i = 0; i < fetch.count; i++) {
             int64_t looks = fetch_looks(&fetch, i);
-            if (looks > most && looks < above) {
+            if (looks > most && (looks < above || (looks == above && i > last))) {
                 most = looks;
                 at = i;
             }

@@ -77,6 +77,7 @@ struct sums {
     int64_t *by_name;         /* of ranges that are no collection */
     int64_t collected, full;  /* full: in collections of the oldest generation */
     size_t count, full_count; /* collections */
+    bool passes;              /* the step that is looked at has ranges of passes */
     uint32_t name;            /* the name that is looked for in each step */
     int64_t in_step;          /* its time, or that of collections where name is AN_NONE */
 };
@@ -86,19 +87,45 @@ static bool is_collection(const struct sums *sums, size_t slice)
     return an_slice_cause(sums->context, sums->causes, slice) == AN_CAUSE_COLLECTION;
 }
 
+/* Do ranges on the thread of a step say which pass they are of? The hook says so while the CPU does
+ * the work. */
+static bool has_passes(const struct an_context *context, const struct an_step *step)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+        if (detail && *detail->pass)
+            return true;
+    }
+    return false;
+}
+
+/* Does the hook name what it records so: an update, a module with its class? */
+static bool has_form(const char *name)
+{
+    size_t length = strlen(name);
+    return (length > 5 && !strcmp(name + length - 5, ".step")) ||
+           (length && name[length - 1] == ')' && strstr(name, " ("));
+}
+
 /* Is it a range of the training itself (a pass, an update, a module with its class)? Where the work
- * of a device is not recorded, it is host time, and yet nothing that could leave the step. */
-static bool is_training(const char *name)
+ * of a device is not recorded, it is host time, and yet nothing that could leave the step. A range
+ * of the program carries nothing but its name: beside passes that say so that tells it from those
+ * of the hook, of which only schedulers are host time then. */
+static bool is_training(const struct sums *sums, size_t slice, const char *name)
 {
     static const char *const passes[] = {
         "forward",         "backward",         "autograd.grad",          "zero_grad",
         "clip_grad_norm_", "clip_grad_value_", "loader workers started", "loader workers stopped"};
-    size_t length = strlen(name);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(name, passes[i]))
             return true;
-    return (length > 5 && !strcmp(name + length - 5, ".step")) ||
-           (length && name[length - 1] == ')' && strstr(name, " ("));
+    if (!strncmp(name, "FSDP::", 6) || !strncmp(name, "FullyShardedDataParallel.", 25))
+        return true; /* PyTorch marks them itself */
+    bool own = an_slice_role(sums->context->trace, slice) == AN_ROLE_NONE;
+    return has_form(name) && !(own && sums->passes);
 }
 
 static void add_range(void *ctx, size_t slice, int64_t own)
@@ -107,7 +134,7 @@ static void add_range(void *ctx, size_t slice, int64_t own)
     const struct an_trace *trace = sums->context->trace;
     uint32_t name = trace->slice.name[slice];
     if (!is_collection(sums, slice)) {
-        if (name != AN_NONE && !is_training(an_trace_name(trace, name)) &&
+        if (name != AN_NONE && !is_training(sums, slice, an_trace_name(trace, name)) &&
             !an_slice_value_wait(trace, slice, NULL)) /* has a finding itself */
             sums->by_name[name] += own;
         return;
@@ -140,6 +167,7 @@ static size_t sum_ranges(struct sums *sums)
     size_t steps = 0;
     for (size_t i = 0; i < sums->context->step_count; i++)
         if (is_looked_at(sums->context, &sums->context->step[i])) {
+            sums->passes = has_passes(sums->context, &sums->context->step[i]);
             host_ranges(sums->context, &sums->context->step[i], add_range, sums);
             steps++;
         }

@@ -222,22 +222,6 @@ def test_the_range_with_most_host_time_is_named():
     assert "tacho_nvtx.h" not in json.dumps(run.report["findings"]), run.report["findings"]
 
 
-def test_gradients_reduced_in_each_microstep():
-    """The time that is named is not less than what no_sync() brings in blocks of the same program."""
-    run = Run("programs.py", "accumulates", "each", ranks=2)
-    advice = finding(run.report, "DDP_SYNC_EACH_MICROSTEP")
-    assert advice and "no_sync" in advice["action"], run.report["findings"]
-    launch = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", os.path.join(HERE, "programs.py"), "accumulates", "both"]
-    done = subprocess.run(launch, capture_output=True, text=True, timeout=LIMIT)
-    truth = json.loads(done.stdout.strip().splitlines()[-1])
-    blocks = [[sum(truth[how][i : i + 5]) for i in range(5, 30, 5)] for how in ("each", "last")]  # the first block begins the job
-    gain = statistics.median(100 * (before / after - 1) for before, after in zip(*blocks))
-    assert advice["gain_pct"]["high"] >= 0.7 * gain, (advice["gain_pct"], gain)
-    last = Run("programs.py", "accumulates", "last", ranks=2)
-    assert finding(last.report, "DDP_SYNC_EACH_MICROSTEP") is None, last.report["findings"]
-    assert not last.ranges("gradients reduced again") and last.ranges("gradients reduced"), "a second model is no micro-step"
-
-
 def test_what_replicas_do_beside_reducing():
     """Each with its measured time, and nothing of it where neither is asked for."""
     run = Run("programs.py", "replicas", "both", ranks=2)
@@ -696,8 +680,8 @@ def test_the_hook():
 
 
 def main():
-    import crossing_tests, devices_tests, jax_more_tests, loops_tests, recipes_tests  # read names of this file
-    parts = (crossing_tests, devices_tests, jax_more_tests, loops_tests, recipes_tests)
+    import crossing_tests, devices_tests, findings_tests, jax_more_tests, loops_tests, recipes_tests  # read names of this file
+    parts = (crossing_tests, devices_tests, findings_tests, jax_more_tests, loops_tests, recipes_tests)
     named = {**globals(), **{name: value for part in parts for name, value in vars(part).items()}}
     tests = [(name[5:], test) for name, test in named.items() if name.startswith("test_")]
     tests = [t for t in tests if re.search(sys.argv[2] if len(sys.argv) > 2 else "", t[0])]

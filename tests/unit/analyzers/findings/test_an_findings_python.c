@@ -13,6 +13,8 @@ struct shape {
     const char *collection; /* its name; NULL: there is none */
     int collection_ms, augment_ms;
     const char *training; /* a longer range without a role, for which the host drives a device */
+    const char *role;     /* of that range; NULL: none */
+    const char *pass;     /* of the range with the work; NULL: it does not say */
     int wait_ms;          /* for its batch, which the thread makes itself */
     bool inside;          /* the collection is inside of the range of the program */
     bool checkpoint;      /* and both are inside of a checkpoint */
@@ -41,6 +43,7 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
     detail.schema = "tacho.work";
     detail.kind = "matrix";
     detail.flops = 1000;
+    detail.pass = shape.pass ? shape.pass : "";
     work = fx_intern(f, &detail);
     for (int i = 0; i < STEPS; i++) {
         int64_t at = i * 100 * MS, augment = shape.augment_ms * MS,
@@ -60,7 +63,8 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
             add(f, &shape, track, at + MS + (shape.inside ? MS : augment), collected,
                 shape.collection, fx_kind(f, "host"));
         if (shape.training)
-            add(f, &shape, track, at + 25 * MS, 24 * MS, shape.training, FX_NONE);
+            add(f, &shape, track, at + 25 * MS, 24 * MS, shape.training,
+                shape.role ? fx_kind(f, shape.role) : FX_NONE);
         add(f, &shape, track, at + 50 * MS, 50 * MS, "Linear", work);
     }
     return fx_analyze(f);
@@ -91,6 +95,33 @@ static void test_training_stays_in_the_step(void **state)
             run(f, (struct shape){.augment_ms = 20, .training = names[i]});
         assert_non_null(finding(result, "PYTHON_HOST"));
         says(finding(result, "PYTHON_HOST")->claim, "augment");
+        fx_close(f);
+    }
+}
+
+/* Where passes say that they are some, a range with nothing but a name is the program's own,
+ * whatever form the name has; a scheduler of PyTorch has a role, what a pass is called is
+ * one, and PyTorch marks some ranges as a program would. */
+static void test_names_of_the_program(void **state)
+{
+    static const struct {
+        const char *name, *role;
+        bool found;
+    } ranges[] = {{"env.step", NULL, true},
+                  {"sample (replay)", NULL, true},
+                  {"StepLR.step", "host", false},
+                  {"FSDP::pre_forward (layers.0)", NULL, false},
+                  {"backward", NULL, false}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        struct shape shape = {.augment_ms = 20,
+                              .training = ranges[i].name,
+                              .role = ranges[i].role,
+                              .pass = "forward"};
+        const struct an_finding *found = finding(run(f, shape), "PYTHON_HOST");
+        assert_non_null(found);
+        says(found->claim, ranges[i].found ? ranges[i].name : "augment");
         fx_close(f);
     }
 }
@@ -262,47 +293,68 @@ static void test_calls_of_operators(void **state)
     fx_close(f);
 }
 
-/* Four reductions of 10 ms a step, of one model or of several ones: of one model the last is
- * enough.
- */
-static const struct an_result *reduce(struct fixture *f, bool of_one_model)
+/* 24 steps of 100 ms with backward passes of 13 ms, each followed by a reduction of 10 ms of what
+ * `models` says: a letter for each, 'u' for an update of 1 ms. */
+static const struct an_result *reduce(struct fixture *f, const char *models)
 {
     fx_open(f);
     int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
-    struct store_detail comm = fx_empty(), work = fx_empty();
+    struct store_detail comm = fx_empty(), work = fx_empty(), update = fx_empty();
     struct shape shape = {0};
     comm.schema = "tacho.comm";
     comm.collective = "all_reduce";
     comm.ranks = 2;
-    work.schema = "tacho.work";
-    work.kind = "matrix";
+    work.schema = update.schema = "tacho.work";
+    work.kind = update.kind = "matrix";
     work.flops = 1000;
+    update.pass = "optimizer";
     for (int i = 0; i < STEPS; i++) {
         int64_t at = i * 100 * MS;
         fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
-        for (int k = 0; k < 4; k++) {
-            add(f, &shape, track, at + k * 25 * MS, 15 * MS, "backward", fx_intern(f, &work));
-            add(f, &shape, track, at + (k * 25 + 15) * MS, 10 * MS,
-                k && of_one_model ? "gradients reduced again" : "gradients reduced",
-                fx_intern(f, &comm));
+        for (const char *model = models; *model; model++) {
+            bool again = memchr(models, *model, (size_t)(model - models)) != NULL;
+            if (*model == 'u') {
+                add(f, &shape, track, at, MS, "Adam.step", fx_intern(f, &update));
+                at += MS;
+                continue;
+            }
+            add(f, &shape, track, at, 13 * MS, "backward", fx_intern(f, &work));
+            add(f, &shape, track, at + 13 * MS, 10 * MS,
+                again ? "gradients reduced again" : "gradients reduced", fx_intern(f, &comm));
+            at += 23 * MS;
         }
     }
     return fx_analyze(f);
 }
 
+/* Of one model one reduction before its update is enough; those of other models, and of a model
+ * that was updated in between, are needed. */
 static void test_reductions(void **state)
 {
+    static const struct {
+        const char *models, *claim;
+        double share;
+    } steps[] = {{"aaaa", "reduced 4 times a step, 3 of them once more", 30},
+                 {"ddgu", "reduced 3 times a step, 1 of them once more", 10},
+                 {"aaab", "reduced 4 times a step, 2 of them once more", 20},
+                 {"abab", "reduced 4 times a step, 2 of them once more", 20},
+                 {"dduud", "reduced 3 times a step, 1 of them once more", 10},
+                 {"abcd", NULL, 0},
+                 {"dudud", NULL, 0}};
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_finding *each = finding(reduce(f, true), "DDP_SYNC_EACH_MICROSTEP");
-    assert_non_null(each);
-    says(each->claim, "reduced 4 times a step: all but the last one take 30.0 % of the step");
-    says(each->action, "no_sync()");
-    assert_true(each->gain.ceiling);
-    assert_near(each->gain.high.value, 100 * (100 / 70.0 - 1), 0.01);
-    fx_close(f);
-    assert_null(finding(reduce(f, false), "DDP_SYNC_EACH_MICROSTEP"));
-    fx_close(f);
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+        const struct an_finding *each =
+            finding(reduce(f, steps[k].models), "DDP_SYNC_EACH_MICROSTEP");
+        assert_int_equal(each != NULL, steps[k].claim != NULL);
+        if (each) {
+            says(each->claim, steps[k].claim);
+            says(each->action, "no_sync()");
+            assert_true(each->gain.ceiling);
+            assert_near(each->gain.high.value, 100 * (100 / (100 - steps[k].share) - 1), 0.01);
+        }
+        fx_close(f);
+    }
 }
 
 /* 24 steps of 100 ms, of which 12 are two calls of the program itself: small ones, large ones, ones
@@ -392,15 +444,17 @@ static void test_switches_for_debugging(void **state)
     }
 }
 
-/* 24 steps of 100 ms; the other ranges of DistributedDataParallel take what is said of each. */
+/* 24 steps of 100 ms; the other ranges of DistributedDataParallel take what is said of each. Those
+ * of an evaluation between two updates are no part of the step. */
 static void test_what_replicas_do(void **state)
 {
     static const struct {
         const char *name, *id, *says;
-        int64_t ms;
-    } habit[] = {{"unused parameters looked for", "DDP_UNUSED_PARAMETERS", "10.0 %", 10},
-                 {"buffers broadcast", "DDP_BUFFERS", "25.0 %", 25},
-                 {"buffers broadcast", "DDP_BUFFERS", NULL, 1}};
+        int64_t ms, evaluation_ms;
+    } habit[] = {{"unused parameters looked for", "DDP_UNUSED_PARAMETERS", "10.0 %", 10, 0},
+                 {"buffers broadcast", "DDP_BUFFERS", "25.0 %", 25, 0},
+                 {"buffers broadcast", "DDP_BUFFERS", NULL, 1, 0},
+                 {"buffers broadcast", "DDP_BUFFERS", NULL, 25, 40}};
     struct fixture fixture, *f = &fixture;
     (void)state;
     for (size_t k = 0; k < sizeof habit / sizeof *habit; k++) {
@@ -408,6 +462,9 @@ static void test_what_replicas_do(void **state)
         int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
         for (int i = 0; i < STEPS; i++) {
             fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, 64, false);
+            if (habit[k].evaluation_ms)
+                fx_slice(f, track, i * 100 * MS, i * 100 * MS + habit[k].evaluation_ms * MS, "Net",
+                         fx_kind(f, "evaluation"));
             fx_slice(f, track, i * 100 * MS, i * 100 * MS + habit[k].ms * MS, habit[k].name,
                      fx_kind(f, "comm_wait"));
         }
@@ -462,6 +519,7 @@ int main(void)
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),
                                        cmocka_unit_test(test_training_stays_in_the_step),
+                                       cmocka_unit_test(test_names_of_the_program),
                                        cmocka_unit_test(test_full_collections),
                                        cmocka_unit_test(test_young_collections),
                                        cmocka_unit_test(test_range_of_the_program),

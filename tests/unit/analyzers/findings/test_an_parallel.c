@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Findings of PyTorch's parallel layers on the CPU: buckets of DistributedDataParallel with its own
- * timers, gathers of FSDP by pass and by the memory that is left. Two ranks, steps of 100 ms.
+ * timers, gathers of FSDP by pass and by the memory that is left, if that is known. Two ranks,
+ * steps of 100 ms.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -149,6 +150,33 @@ static void test_many_small_buckets(void **state)
     fx_close(f);
 }
 
+/* Two reductions a step of 10 ms each, of one model; each has 5 ms more beside backward. */
+static void test_repeated_reductions_beside_backward(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct job job;
+    (void)state;
+    open_job(&job, f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000),
+            reduce = comm(&job, "all_reduce", FX_NONE);
+    for (int i = 0; i < 2 * STEPS; i++)
+        for (int rank = 0; rank < 2; rank++) {
+            if (i % 2 == 0)
+                fx_step(f, job.process[rank], job.track[rank], i / 2, i * 50 * MS,
+                        (i + 2) * 50 * MS, 64, false);
+            add(&job, rank, i * 50, 40, "backward", work);
+            add_call(&job, rank, i * 50 + 40, 10,
+                     i % 2 ? "gradients reduced again" : "gradients reduced", reduce, i);
+        }
+    add_timers(&job, 8, 4, 32, 5);
+    const struct an_finding *found = finding(fx_analyze(f), "DDP_SYNC_EACH_MICROSTEP");
+    assert_non_null(found);
+    says(found->claim, "these take 10.0 % of the step");
+    says(found->evidence[2], "5 ms of it overlapped with backward");
+    assert_near(found->gain.high.value, 100 * (100 / 85.0 - 1), 0.01);
+    fx_close(f);
+}
+
 static void silent(const struct an_result *result, const char *part)
 {
     for (size_t i = 0; i < result->finding_count; i++)
@@ -257,7 +285,10 @@ static void test_small_calls_that_wait(void **state)
     fx_close(f);
 }
 
-/* Forward gathers for 10 ms and backward for 22 ms of 100; 8 MiB each time. */
+static int64_t micro_steps; /* of a step; 0: the hook does not say */
+
+/* Forward gathers for 10 ms and backward for 22 ms of 100; 8 MiB each time. `room_mib` of memory
+ * are left; 0: it is not known what the machine has, below 0: what the ranks hold. */
 static const struct an_result *shard(struct job *job, struct fixture *f, double room_mib)
 {
     open_job(job, f);
@@ -278,6 +309,10 @@ static const struct an_result *shard(struct job *job, struct fixture *f, double 
             add(job, rank, at + 58, 12, "FSDP::all_gather (0)", FX_NONE); /* packs for 2 ms */
             add(job, rank, at + 60, 10, "all_gather", gather);
         }
+    if (micro_steps)
+        counter(job, "micro_steps", (double)micro_steps);
+    if (room_mib < 0)
+        FX(store_run_set(f->s, "memory.bytes", "8000000000"));
     if (room_mib > 0) { /* besides what both ranks hold: 32 MiB each */
         char text[32];
         snprintf(text, sizeof text, "%.0f", (room_mib + 64) * MIB);
@@ -306,7 +341,9 @@ static void test_gathers_by_pass(void **state)
     says(again->evidence[1], "2 gathers a step, 8.39 MB in them");
     says(ahead->claim, "10.0 % of the step");
     assert_near(again->gain.high.value, 100 * (100 / 78.0 - 1), 0.01);
-    says(again->evidence[2], "not known");
+    says(again->evidence[2], "memory was not checked");
+    says(again->action, "first check that each of 2 ranks of a machine can hold 8.39 MB more");
+    says(again->action, "/proc/meminfo");
     assert_string_equal(result->run.around, "FSDP2 2.15.0");
     for (size_t i = 0; i < result->finding_count; i++)
         if (strstr(result->findings[i].action, "bucket"))
@@ -323,10 +360,19 @@ static void test_memory_that_is_left(void **state)
     const struct an_result *result = shard(&job, f, 100);
     says(finding(result, "FSDP_RESHARD")->evidence[2], "8.39 MB more on each of 2 ranks");
     says(finding(result, "FSDP_RESHARD")->evidence[2], "of which 105 MB are left");
+    assert_null(strstr(finding(result, "FSDP_RESHARD")->action, "first check"));
     fx_close(f);
     result = shard(&job, f, 12);
     assert_null(finding(result, "FSDP_RESHARD"));
     assert_non_null(finding(result, "FSDP_PREFETCH"));
+    fx_close(f);
+    micro_steps = 2; /* each of which gathers the same parameters */
+    result = shard(&job, f, 12);
+    micro_steps = 0;
+    says(finding(result, "FSDP_RESHARD")->evidence[2], "4.19 MB more on each of 2 ranks");
+    fx_close(f);
+    result = shard(&job, f, -1);
+    says(finding(result, "FSDP_RESHARD")->action, "first check that");
     fx_close(f);
 }
 
@@ -335,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_large_bucket),
                                        cmocka_unit_test(test_many_small_buckets),
                                        cmocka_unit_test(test_no_advice_on_what_is_not_visible),
+                                       cmocka_unit_test(test_repeated_reductions_beside_backward),
                                        cmocka_unit_test(test_many_calls_of_the_program),
                                        cmocka_unit_test(test_small_calls_that_wait),
                                        cmocka_unit_test(test_gathers_by_pass),

@@ -270,9 +270,10 @@ static void test_code_of_a_framework(void **state)
     fx_close(f);
 }
 
-/* A data set on the step's thread (4 of 10 ms wait for its batch, 3 looks), and in a worker that
- * the program forked, which mostly sleeps in it. What lies around the loader there is no line of
- * the worker; lines at which every look slept count for the loader and are not listed. */
+/* A data set on the step's thread (4 of 10 ms wait for its batch), in one function or in two with
+ * as many looks at each, and in a worker that the program forked, which mostly sleeps in it. What
+ * lies around the loader there is no line of the worker; lines at which every look slept count for
+ * the loader and are not listed. */
 static void test_lines_of_a_loader(void **state)
 {
     static const char *const in_line[] = {
@@ -281,6 +282,10 @@ static void test_lines_of_a_loader(void **state)
         "_MapDatasetFetcher.fetch (/v/site-packages/torch/utils/data/_utils/fetch.py:52)",
         "Photos.__getitem__ (/data/me/photos.py:7)",
         "open (/v/lib/python3.12/site-packages/PIL/Image.py:3)"};
+    static const char *const beside[] = {
+        "<module> (/data/me/train.py:20)",
+        "_MapDatasetFetcher.fetch (/v/site-packages/torch/utils/data/_utils/fetch.py:52)",
+        "Photos.augment (/data/me/photos.py:20)"};
     static const char *const forked[] = {
         "<module> (/data/me/train.py:20)",
         "_worker_loop (/v/site-packages/torch/utils/data/_utils/worker.py:309)",
@@ -292,10 +297,13 @@ static void test_lines_of_a_loader(void **state)
     static struct looks looks;
     struct fixture *f = &looks.fx;
     (void)state;
-    for (int with_worker = 0; with_worker < 2; with_worker++) {
+    enum { IN_LINE, WITH_WORKER, IN_TWO, HOW_COUNT };
+    for (int how = IN_LINE; how < HOW_COUNT; how++) {
+        bool with_worker = how == WITH_WORKER;
         open_looks(&looks);
         int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000),
                 stack = stack_of(f, in_line, 5), inside = stack_of(f, forked, 4),
+                other = how == IN_TWO ? stack_of(f, beside, 3) : stack,
                 outside = stack_of(f, waits, 2);
         struct store_process worker = {.rank = FX_NONE,
                                        .pid = 101,
@@ -316,8 +324,8 @@ static void test_lines_of_a_loader(void **state)
             fx_slice(f, f->thread, start, start + 4 * MS, "DataLoader.__next__",
                      fx_kind(f, "input_wait"));
             fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
-            for (int k = 0; k < 3 && !with_worker; k++)
-                look(&looks, 0, start + (k + 1) * MS, stack);
+            for (int k = 0; k < 2 && !with_worker; k++)
+                look(&looks, 0, start + (k + 1) * MS, k ? other : stack);
             for (int k = 0; k < 3 && with_worker; k++) {
                 struct store_sample sample = {.track = asleep.id,
                                               .time = FX_BASE + start + k * MS,
@@ -337,8 +345,12 @@ static void test_lines_of_a_loader(void **state)
             if (strstr(stall->evidence[i], "make a batch"))
                 words = stall->evidence[i];
         assert_non_null(words);
-        assert_non_null(strstr(words, with_worker ? "Photos.__getitem__ (photos.py:9) 100 %"
-                                                  : "Photos.__getitem__ (photos.py:7) 100 %"));
+        static const char *const said[] = {"Photos.__getitem__ (photos.py:7) 100 %",
+                                           "Photos.__getitem__ (photos.py:9) 100 %",
+                                           "Photos.__getitem__ (photos.py:7) 50 %"};
+        assert_non_null(strstr(words, said[how]));
+        assert_int_equal(strstr(words, "Photos.augment (photos.py:20) 50 %") != NULL,
+                         how == IN_TWO);
         assert_int_equal(result->python.worker_count, 0);
         fx_close(f);
     }

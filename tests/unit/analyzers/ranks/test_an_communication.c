@@ -24,6 +24,7 @@ struct shape {
     int calls;          /* each of the two all-reduces is sent as so many in a row; 0: one */
     double link;        /* bytes/s that calibration measured, 0: it did not */
     double gradients;   /* their bytes, as the program reports them; 0: it does not */
+    int unseen;         /* us of a wait after the calls, for one that is not recorded */
 };
 
 static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end,
@@ -89,7 +90,11 @@ static void one_step(struct fixture *f, const struct shape *s, int rank, int64_t
                        : s->two_communicators ? i
                                               : (2 * i + k) * calls + n);
     }
-    fx_slice(f, thread, (at + leaves(s, 1)) * US, (at + length) * US, "adamw",
+    int64_t waited = at + leaves(s, 1) + s->unseen;
+    if (s->unseen)
+        fx_slice(f, thread, (waited - s->unseen) * US, waited * US, "Work.wait",
+                 fx_kind(f, "comm_wait"));
+    fx_slice(f, thread, waited * US, (at + length) * US, "adamw",
              fx_work(f, "other", "fp32", 1, 0, 0));
 }
 
@@ -392,6 +397,29 @@ static void test_no_overlap(void **state)
     fx_close(f);
 }
 
+/* Beside calls that block there is one that does not, of which only the wait is recorded: no
+ * overlap is found, and none is claimed or advised. Where more overlaps than is waited for so, it
+ * is. */
+static void test_waits_without_a_call(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape shape = {.compute = 10000, .transfer = 2000, .bytes = 1000000, .unseen = 500};
+    const struct an_result *result = make(f, shape);
+    assert_false(result->communication.overlap_pct.valid);
+    assert_false(result->communication.ranks[0].overlap_pct.valid);
+    says(result->communication.overlap_pct.reason, "not visible");
+    assert_near(result->communication.total_ms.value, 4.5, 1e-9);
+    says(exposed(result)->claim, "500 µs around it (waits for calls that did not block)");
+    assert_null(strstr(exposed(result)->action, "overlap the gradients"));
+    assert_string_equal(exposed(result)->what_if, "comm=0");
+    fx_close(f);
+    shape.overlap = true;
+    result = make(f, shape);
+    assert_near(result->communication.overlap_pct.value, 100 * 2 / 4.5, 1e-9);
+    fx_close(f);
+}
+
 /* Calls of unknown size are waits for collectives that ran elsewhere: no overlap is found, and none
  * is claimed or advised. */
 static void test_waits_of_unknown_size(void **state)
@@ -616,6 +644,7 @@ int main(void)
                                        cmocka_unit_test(test_finding),
                                        cmocka_unit_test(test_no_overlap),
                                        cmocka_unit_test(test_waits_of_unknown_size),
+                                       cmocka_unit_test(test_waits_without_a_call),
                                        cmocka_unit_test(test_remedy_fits_the_link),
                                        cmocka_unit_test(test_gradients_sent_again),
                                        cmocka_unit_test(test_verify),
