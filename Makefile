@@ -390,7 +390,7 @@ asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 asan-changed: ## unit tests of the folders that commits of the last day changed (tests/changed.sh), under both of these
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined ROOMS="$$(tests/changed.sh | tr '\n' ' ')" check-rooms
-check-rooms: all $(foreach r,$(ROOMS),$(filter $(O)/tests/unit/$(r)/%,$(UNIT)))
+check-rooms: all $(foreach r,$(ROOMS),$(filter $(O)/tests/unit/$(r)/%,$(UNIT))) $(TARGETS) $(FAKES) $(if $(filter libtrain,$(ROOMS)),$(SHIM))
 	$(Q)if [ -z "$(strip $(ROOMS))" ]; then echo "no folder of tests/unit changed"; else \
 	SAN="$(SAN)" CC="$(CC)" tests/run --unit "$(O)" "^unit/($$(echo $(ROOMS) | tr ' ' '|'))/"; fi
 ubsan: ## everything under UBSan alone, in build-ubsan

@@ -113,7 +113,7 @@ struct lt_group_sent lt_parallel_sent(const struct lt_parallel *parallel)
 
 struct lt_group *lt_parallel_group(struct lt_parallel *parallel)
 {
-    return &parallel->group;
+    return parallel ? &parallel->group : NULL;
 }
 
 int lt_parallel_overlaps(const struct lt_parallel *parallel)

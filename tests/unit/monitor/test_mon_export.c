@@ -199,8 +199,7 @@ static void test_otlp(void **state)
     json_array_foreach(list, i, metric)
     {
         const char *name = json_string_value(json_object_get(metric, "name")), *start, *time;
-        json_int_t temporality;
-        int monotonic;
+        int temporality, monotonic;
         if (!strcmp(name, "tacho_sli_bad_events")) {
             assert_int_equal(json_unpack(metric, "{s:{s:i,s:b,s:[o]}}", "sum",
                                          "aggregationTemporality", &temporality, "isMonotonic",
