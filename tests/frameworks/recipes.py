@@ -374,7 +374,8 @@ def padded(rows):
     table = torch.zeros(len(rows), int(lengths.max()), 8)
     for i, (values, _) in enumerate(rows):
         for k, value in enumerate(values):
-            table[i, k] = value
+            for feature in range(4):
+                table[i, k, feature] = value
     return table, lengths, torch.tensor([label for _, label in rows])
 
 

@@ -11,18 +11,20 @@ palm_flops   the same with full attention.
 
 What is left out is listed: element-wise work, norms, softmax, look-ups and the optimizer's own updates have no formula there either.
 An operator outside of every module counts only in the backward pass. Nothing is counted on an accelerator or where something
-was compiled, and after LIMIT sets of shapes no further one is.
+was compiled, and after LIMIT sets of shapes no further one is. A pass that is counted takes about twice as long: beyond FREE sets only as
+many are counted as take SHARE of the time. Batches of ever new lengths would be slowed down all along.
 """
 
 import sys
 import threading
+import time
 import weakref
 
 from .growth import nodes
 from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of, sample
 from .steps import steps
 
-LIMIT = 32
+LIMIT, FREE, SHARE = 32, 4, 0.01
 _frame, _reference = sys._getframe, weakref.ref
 # enum tacho_dtype
 DTYPES = {"torch.float32": 1, "torch.bfloat16": 3, "torch.float16": 4, "torch.float64": 6, "torch.int8": 7}
@@ -157,10 +159,16 @@ class Counts:
         self.nodes = 0  # of autograd's graph, which a backward pass calls one by one
         self.others = set()  # operators without a formula that ran in a pass that was counted
         self.listed = set()  # their names that are recorded
+        self.since, self.spent = None, 0.0  # when the first pass was counted; seconds of passes that were counted
 
     def _begin(self, key, is_backward):
         """Counts the pass that begins. False: it cannot be, or no more are."""
         if self.off or self.open is not None or len(self.known) + len(self.of_backward) >= 2 * LIMIT:
+            return False
+        now = time.perf_counter()
+        if self.since is None:
+            self.since = now
+        if not is_backward and len(self.known) >= FREE and self.spent > SHARE * (now - self.since):
             return False
         mode = _mode(self._add)
         if mode is None:
@@ -168,6 +176,7 @@ class Counts:
             return False
         self.failed, self.sums, self.key, self.operators = False, [0, 0, 0, {}], key, 0
         self.is_backward = is_backward
+        self.begun = now
         mode.__enter__()
         self.open, self.thread = mode, threading.get_ident()
         return True
@@ -191,6 +200,7 @@ class Counts:
         """Of the pass that was counted: its cost, None where it has none."""
         mode, self.open = self.open, None
         mode.__exit__(None, None, None)
+        self.spent += time.perf_counter() - self.begun
         flops, model, palm, dtypes = self.sums
         dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
@@ -244,8 +254,11 @@ class Counts:
         passes, self.pending = self.pending, ()
         if self.off or not passes or passes in self.of_backward:
             return
+        all_counted = all(isinstance(known, Pass) for known in passes)
+        if not all_counted and len(self.of_backward) >= FREE:
+            return
         if self._begin(passes, True):
-            if all(isinstance(known, Pass) for known in passes):  # the operators of each are known
+            if all_counted:  # the operators of each are known
                 sample("host.operators_forward", sum(known.operators for known in passes))
             self.nodes = nodes_behind(arguments)
 
