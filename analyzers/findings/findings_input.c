@@ -2,8 +2,8 @@
  *
  * INPUT_STALL: the step waits for its batch. What to change follows from what limits the loader:
  * loading on the step's own thread, too few workers, a serial stage, the cores, or single batches
- * that come late. The gain is a ceiling: the step without its wait. WORKERS_RESTARTED: a loader of
- * PyTorch starts its workers again in each epoch, and the first batch of it comes late.
+ * that come late. The gain is a ceiling (the step without its wait) until the change is replayed.
+ * Where workers would take from the step what they bring, a cheaper batch is left to be tried.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -429,113 +429,14 @@ static void input_evidence(struct an_context *context, enum cause cause,
                         cause == CAUSE_COLD ? cold_words(context) : formula_words(context));
 }
 
-/* ---- WORKERS_RESTARTED ----------------------------------------------------------------------- */
-
-/* How the hook names the start and the end of a loader's workers. */
-#define STARTED "loader workers started"
-#define STOPPED "loader workers stopped"
-
-/* Steps in which workers were started again, and all that are looked at; times in ns. */
-struct restarts {
-    size_t count, steps;
-    double ns, wait_ns, all_wait_ns, run_ns; /* ns: of starting and stopping */
-};
-
-static double named_or_wait_ns(const struct an_context *context, const struct an_step *step,
-                               struct restarts *restarts, double *wait_ns)
-{
-    const struct an_trace *trace = context->trace;
-    const struct an_track *track = &trace->track[context->lane[step->lane].track];
-    double sum = 0;
-    bool started = false;
-    *wait_ns = 0;
-    for (size_t i = an_slice_seek(trace, track, step->host_start);
-         i < an_track_end(track) && trace->slice.start[i] < step->host_end; i++) {
-        if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < step->host_start ||
-            an_slice_in_phase(trace, i)) /* a loader of an evaluation */
-            continue;
-        const char *name = an_trace_name(trace, trace->slice.name[i]);
-        bool starts = !strcmp(name, STARTED);
-        uint32_t around = trace->slice.parent[i];
-        double ns = (double)trace->slice.dur[i];
-        if (starts || !strcmp(name, STOPPED)) {
-            sum += ns; /* a loader stops its workers while it is asked for one batch more */
-            if (around != AN_NONE && an_slice_role(trace, around) == AN_ROLE_INPUT_WAIT &&
-                an_slice_open_at(trace, around, i))
-                *wait_ns -= ns;
-        } else if (an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT) {
-            *wait_ns += ns;
-        }
-        started = started || starts;
-    }
-    restarts->count += started;
-    restarts->wait_ns += started ? *wait_ns : 0;
-    return sum;
-}
-
-static struct restarts find_restarts(const struct an_context *context)
-{
-    struct restarts restarts = {0};
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        double wait_ns;
-        if (!an_step_detailed(step) || context->lane[step->lane].track == AN_NONE ||
-            step->host_end <= step->host_start)
-            continue;
-        restarts.ns += named_or_wait_ns(context, step, &restarts, &wait_ns);
-        restarts.all_wait_ns += wait_ns;
-        restarts.run_ns += (double)an_time_sub(step->host_end, step->host_start);
-        restarts.steps++;
-    }
-    /* What the other steps wait on average, these would wait too. */
-    size_t others = restarts.steps - restarts.count;
-    double mean = others ? (restarts.all_wait_ns - restarts.wait_ns) / (double)others : 0;
-    restarts.wait_ns = fmax(0, restarts.wait_ns - mean * (double)restarts.count);
-    return restarts;
-}
-
-/* Adds the finding; returns whether most of the wait for input is that of restarts. */
-static bool restarted(struct an_findings_list *findings)
-{
-    struct an_context *context = findings->context;
-    struct restarts restarts = find_restarts(context);
-    double lost = restarts.ns + restarts.wait_ns, share = an_percent(lost, restarts.run_ns);
-    if (restarts.count < 2 || share < FINDINGS_NOISE_PCT)
-        return false;
-    struct an_finding *finding = an_findings_add(
-        findings, "WORKERS_RESTARTED",
-        an_finding_text(context,
-                        "the loader's workers are started again in %zu steps: %s each, %.1f %% of "
-                        "the steps' time",
-                        restarts.count,
-                        an_time_words(context->arena, lost / (double)restarts.count / 1e6, 3),
-                        share));
-    an_finding_note(context, finding,
-                    "%s of it are the start and the end of workers, %s the wait "
-                    "for the first batch",
-                    an_time_words(context->arena, restarts.ns / 1e6, 3),
-                    an_time_words(context->arena, restarts.wait_ns / 1e6, 3));
-    an_finding_note(
-        context, finding, "one in %s steps (%s)",
-        an_number_words(context->arena, (double)restarts.steps / (double)restarts.count, 3),
-        an_window_text(context));
-    finding->action = "keep the workers from epoch to epoch: DataLoader(persistent_workers=True)";
-    finding->effort = "an argument";
-    an_finding_ceiling(finding, 100, share, FINDINGS_NOT_REPLAYED);
-    finding->method = "ceiling: time / (time - that time) - 1, of the steps; nothing was replayed";
-    finding->bound = true;
-    finding->verify = an_command_rerun(context, "persistent_workers=True");
-    finding->wrong_when = "epochs of the real run have many more steps, or the data set changes "
-                          "between epochs: such workers keep their copy of it";
-    return 2 * restarts.wait_ns >= restarts.all_wait_ns;
-}
+/* ---- the check ------------------------------------------------------------------------------- */
 
 int an_findings_input(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
     struct an_class_share share;
-    if (restarted(findings))
+    if (an_findings_restarted(findings))
         return 0;
     if (budget->reason || !budget->pct[AN_CLASS_INPUT].valid)
         return 0;
@@ -578,15 +479,43 @@ static double part_gone(const struct an_context *context, const struct an_gain *
                                             : NAN;
 }
 
+/* The replay expects nothing of workers: the step uses the cores that they need. */
+static void without_workers(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_stage *stage = binding_stage(&context->result->loader);
+    const struct advice advice = cheaper_stage(context, stage);
+    double wait = context->result->budget.pct[AN_CLASS_INPUT].value;
+    finding->method = an_finding_text(
+        context,
+        "ceiling \"no data wait\": step / (step - wait) - 1; of %s the replay expects %+.1f %%",
+        finding->setting, finding->gain.expected.value);
+    finding->action = advice.action;
+    finding->effort = advice.effort;
+    finding->wrong_when = advice.wrong_when;
+    finding->setting = advice.option;
+    finding->what_if = NULL;
+    finding->replay = (struct an_what_if){0};
+    finding->verify = an_finding_text(context, "%s, and read the row data wait",
+                                      an_command_rerun(context, advice.option));
+    an_finding_ceiling(finding, 100, wait,
+                       "a ceiling has no expected value: how much cheaper the stage can be is not "
+                       "known");
+}
+
 void an_findings_input_replayed(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
+    enum cause cause = cause_of(context);
     for (size_t i = 0; i < findings->count; i++) {
         struct an_finding *finding = &findings->found[i];
-        if (!strcmp(finding->id, "INPUT_STALL") && finding->replay.edit)
-            finding->action =
-                advise(context, cause_of(context), binding_stage(&context->result->loader),
-                       part_gone(context, &finding->gain))
-                    .action;
+        if (strcmp(finding->id, "INPUT_STALL") != 0 || !finding->replay.edit)
+            continue;
+        const struct an_value *expected = &finding->gain.expected;
+        if (cause == CAUSE_IN_LINE && finding->setting && expected->valid && expected->value <= 0)
+            without_workers(context, finding);
+        else
+            finding->action = advise(context, cause, binding_stage(&context->result->loader),
+                                     part_gone(context, &finding->gain))
+                                  .action;
     }
 }

@@ -171,6 +171,8 @@ const char *an_findings_step_advice(struct an_context *context);
 int an_findings_input(struct an_findings_list *findings);
 /* After the replay: says of the loader's workers what its gain says. */
 void an_findings_input_replayed(struct an_findings_list *findings);
+/* Adds WORKERS_RESTARTED; returns whether most of the wait for input is that of restarts. */
+bool an_findings_restarted(struct an_findings_list *findings);
 int an_findings_comm(struct an_findings_list *findings);    /* on the CPU, and waiting on devices */
 int an_findings_gpu(struct an_findings_list *findings);     /* runs with accelerators */
 int an_findings_kernels(struct an_findings_list *findings); /* how well kernels use a device */

@@ -3,9 +3,11 @@
  * SYNC_ITEM: values that the host reads from a device (.item(), .cpu(), print of a tensor). The
  * host waits until the device has computed them and launches nothing meanwhile, so that the device
  * has nothing to do afterwards. The hook names each such wait with its line; in traces of
- * torch.profiler it is a synchronise call inside of an operator.
+ * torch.profiler it is a synchronise call inside of an operator. WORKERS_RESTARTED: a loader of
+ * PyTorch starts its workers again in each epoch, and the first batch of it comes late.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,4 +264,104 @@ int an_findings_waits(struct an_findings_list *findings)
     if (an_class_share_matters(&share))
         describe(findings, &waits, &share);
     return 0;
+}
+
+/* ---- WORKERS_RESTARTED ----------------------------------------------------------------------- */
+
+/* How the hook names the start and the end of a loader's workers. */
+#define STARTED "loader workers started"
+#define STOPPED "loader workers stopped"
+
+/* Steps in which workers were started again, and all that are looked at; times in ns. */
+struct restarts {
+    size_t count, steps;
+    double ns, wait_ns, all_wait_ns, run_ns; /* ns: of starting and stopping */
+};
+
+static double named_or_wait_ns(const struct an_context *context, const struct an_step *step,
+                               struct restarts *restarts, double *wait_ns)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    double sum = 0;
+    bool started = false;
+    *wait_ns = 0;
+    for (size_t i = an_slice_seek(trace, track, step->host_start);
+         i < an_track_end(track) && trace->slice.start[i] < step->host_end; i++) {
+        if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < step->host_start ||
+            an_slice_in_phase(trace, i)) /* a loader of an evaluation */
+            continue;
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
+        bool starts = !strcmp(name, STARTED);
+        uint32_t around = trace->slice.parent[i];
+        double ns = (double)trace->slice.dur[i];
+        if (starts || !strcmp(name, STOPPED)) {
+            sum += ns; /* a loader stops its workers while it is asked for one batch more */
+            if (around != AN_NONE && an_slice_role(trace, around) == AN_ROLE_INPUT_WAIT &&
+                an_slice_open_at(trace, around, i))
+                *wait_ns -= ns;
+        } else if (an_slice_role(trace, i) == AN_ROLE_INPUT_WAIT) {
+            *wait_ns += ns;
+        }
+        started = started || starts;
+    }
+    restarts->count += started;
+    restarts->wait_ns += started ? *wait_ns : 0;
+    return sum;
+}
+
+static struct restarts find_restarts(const struct an_context *context)
+{
+    struct restarts restarts = {0};
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        double wait_ns;
+        if (!an_step_detailed(step) || context->lane[step->lane].track == AN_NONE ||
+            step->host_end <= step->host_start)
+            continue;
+        restarts.ns += named_or_wait_ns(context, step, &restarts, &wait_ns);
+        restarts.all_wait_ns += wait_ns;
+        restarts.run_ns += (double)an_time_sub(step->host_end, step->host_start);
+        restarts.steps++;
+    }
+    /* What the other steps wait on average, these would wait too. */
+    size_t others = restarts.steps - restarts.count;
+    double mean = others ? (restarts.all_wait_ns - restarts.wait_ns) / (double)others : 0;
+    restarts.wait_ns = fmax(0, restarts.wait_ns - mean * (double)restarts.count);
+    return restarts;
+}
+
+bool an_findings_restarted(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct restarts restarts = find_restarts(context);
+    double lost = restarts.ns + restarts.wait_ns, share = an_percent(lost, restarts.run_ns);
+    if (restarts.count < 2 || share < FINDINGS_NOISE_PCT)
+        return false;
+    struct an_finding *finding = an_findings_add(
+        findings, "WORKERS_RESTARTED",
+        an_finding_text(context,
+                        "the loader's workers are started again in %zu steps: %s each, %.1f %% of "
+                        "the steps' time",
+                        restarts.count,
+                        an_time_words(context->arena, lost / (double)restarts.count / 1e6, 3),
+                        share));
+    an_finding_note(context, finding,
+                    "%s of it are the start and the end of workers, %s the wait "
+                    "for the first batch",
+                    an_time_words(context->arena, restarts.ns / 1e6, 3),
+                    an_time_words(context->arena, restarts.wait_ns / 1e6, 3));
+    an_finding_note(
+        context, finding, "one in %s steps (%s)",
+        an_number_words(context->arena, (double)restarts.steps / (double)restarts.count, 3),
+        an_window_text(context));
+    finding->action = "keep the workers from epoch to epoch: DataLoader(persistent_workers=True)";
+    finding->effort = "an argument";
+    an_finding_ceiling(finding, 100, share, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: time / (time - that time) - 1, of the steps; nothing was replayed";
+    finding->bound = true;
+    finding->verify = an_command_rerun(context, "persistent_workers=True");
+    finding->wrong_when = "epochs of the real run have many more steps, or the data set changes "
+                          "between epochs: such workers keep their copy of it";
+    return 2 * restarts.wait_ns >= restarts.all_wait_ns;
 }
