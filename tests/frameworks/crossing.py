@@ -10,6 +10,7 @@ import queue
 import sys
 import threading
 import time
+import weakref
 
 import torch
 from torch import nn
@@ -226,13 +227,25 @@ def tries_again(_):
                 raise RuntimeError("out of memory")
             return super().step(closure)
 
-    calls, net = [], model()
+    class Memory:
+        pass
+
+    def attempt():
+        held = Memory()  # must go with this call
+        references.append(weakref.ref(held))
+        update(net, optimizer, *batch())
+
+    calls, references, net = [], [], model()
     optimizer = Fails(net.parameters(), 1e-3)
     for _ in range(STEPS):
         begin = time.perf_counter()
+        failed = False
         try:
-            update(net, optimizer, *batch())
+            attempt()
         except RuntimeError:
+            failed = True  # the exception itself keeps the frames up to here
+        if failed:
+            truth["kept"] = truth.get("kept", 0) + (references[-1]() is not None)
             continue
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 

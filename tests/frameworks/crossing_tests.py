@@ -90,8 +90,9 @@ def test_more_shapes_than_one_function_is_compiled_for():
 
 
 def test_updates_that_raise():
-    """A failed update ends no step, and its range ends before the next one begins."""
+    """A failed update ends no step, its range ends with it, and nothing that the program held then is kept."""
     run = recorded("tries_again", fewer=1)
+    assert run.truth["kept"] == 0, run.truth["kept"]
     updates = run.ranges("Fails.step")
     assert len(updates) == 60 and statistics.median(updates) < statistics.median(run.truth["step"]), updates[:10]
     open_ones = run.file.execute("SELECT count(*) FROM slice WHERE dur IS NULL").fetchone()[0]

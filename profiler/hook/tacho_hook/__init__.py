@@ -114,6 +114,7 @@ class Finder:
 
     def __init__(self, folder):
         self.folder = folder
+        self.asked = set()  # names for which the other finders are asked
 
     def find_spec(self, name, path=None, target=None):
         if name not in PATCHES:
@@ -146,8 +147,17 @@ class Finder:
         return spec
 
     def found_by_others(self, name, path, target):
-        """A package that is in no folder of the path, for instance one installed as editable."""
-        for finder in sys.meta_path:
+        """A package that is in no folder of the path, for instance one installed as editable. A finder may ask all finders itself."""
+        if name in self.asked:
+            return None
+        self.asked.add(name)
+        try:
+            return self.first_of_others(name, path, target)
+        finally:
+            self.asked.discard(name)
+
+    def first_of_others(self, name, path, target):
+        for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None) if finder not in (self, PathFinder) else None
             spec = find(name, path, target) if find is not None else None
             if spec is not None:

@@ -246,7 +246,7 @@ PENDING = 256  # calls that did not block and were not waited for yet, whose nam
 
 def patch_distributed(module):
     sequences, local = {}, threading.local()
-    pending = {}  # id of what a call has returned -> handle of the name of the wait for it
+    pending = {}  # id of what a call has returned -> (weak reference to it, handle of the name of the wait for it)
     groups = getattr(module, "_pg_map", None)
     _GradientWait.groups = groups if isinstance(groups, dict) else None
 
@@ -274,6 +274,18 @@ def patch_distributed(module):
         sequence = sequences[key] = sequences.get(key, -1) + 1
         return name_of(title(function, group)), op, bytes_, zlib.crc32(key.encode()), sequence, ranks
 
+    def keep(work, name):
+        if len(pending) >= PENDING:
+            pending.clear()
+        try:
+            pending[id(work)] = weakref.ref(work), name_of(name)
+        except TypeError:  # another version of PyTorch
+            pass
+
+    def name_of_wait(work):
+        reference, handle = pending.pop(id(work), (None, waits))
+        return handle if reference is None or reference() is work else waits
+
     def wrap(function, inner):
         signature = inspect.signature(inner)
 
@@ -291,9 +303,7 @@ def patch_distributed(module):
             try:
                 result = inner(*arguments, **keywords)
                 if not blocks and what and result is not None:
-                    if len(pending) >= PENDING:
-                        pending.clear()
-                    pending[id(result)] = name_of("Work.wait %s" % what)
+                    keep(result, "Work.wait %s" % what)
                 return result
             finally:
                 if blocks:
@@ -309,7 +319,7 @@ def patch_distributed(module):
         def wait(self, *arguments, **keywords):
             if steps.accelerator or getattr(local, "inside", False):
                 return inner(self, *arguments, **keywords)
-            lib.push_role(pending.pop(id(self), waits), ROLE_COMM_WAIT)
+            lib.push_role(name_of_wait(self), ROLE_COMM_WAIT)
             try:
                 return inner(self, *arguments, **keywords)
             finally:

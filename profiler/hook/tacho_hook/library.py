@@ -67,14 +67,18 @@ def name_of(text):
     return handle
 
 
-NAMES = 4096  # after so many, names of the program that differ in their numbers count as one: a name lives as long as the process
+NAMES = 4096  # of a program: any more count as one where they differ in their numbers. A name lives as long as the process
+_of_program = {}
 
 
 def name_of_program(text):
     """The name of a range that the program marks, which may have the number of a step in it."""
-    if text not in _names and len(_names) >= NAMES:
-        text = re.sub(r"\d+", "#", text)
-    return name_of(text)
+    handle = _of_program.get(text)
+    if handle is None:
+        if len(_of_program) >= NAMES:
+            return name_of(re.sub(r"\d+", "#", text))
+        handle = _of_program[text] = name_of(text)
+    return handle
 
 
 _counters = {}

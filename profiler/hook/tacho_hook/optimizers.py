@@ -2,10 +2,10 @@
 """Updates of optimizers, and what programs do around them: clipping, schedulers, scaling of gradients."""
 
 import functools
-import sys
 import threading
 
 from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of, sample
+from .modules import modules
 from .steps import steps
 
 
@@ -36,43 +36,40 @@ class Closed:
         return outer
 
 
-def is_running(caller):
-    """Is this frame one of those that have called the function that asks?"""
-    frame = sys._getframe(2)
-    while frame is not None and frame is not caller:
-        frame = frame.f_back
-    return frame is not None
+made = [0]  # updates of this process
 
 
 def patch_optimizer(module):
     handles, local = {}, threading.local()  # of classes; of a thread
-    push_work, pop, frame_of = lib.push_work, lib.pop, sys._getframe
+    push_work, pop = lib.push_work, lib.pop
 
     def handle_of(kind):
         handles[kind] = name_of("%s.step" % kind.__name__)
         return handles[kind]
 
+    def running():
+        """The calls that run on this thread, the innermost last: optimizer, and what ends its range."""
+        try:
+            return local.updates
+        except AttributeError:
+            local.updates = []
+            return local.updates
+
     def before(optimizer, arguments, keywords):
         if not steps.open:
             steps.begin()
-        try:
-            updates = local.updates
-        except AttributeError:  # the calls that run, the innermost last: optimizer, frame that called, what ends its range
-            updates = local.updates = []
-        if updates:
-            while updates and not is_running(updates[-1][1]):  # it has raised
-                updates.pop()[2]()
-            if updates and updates[-1][0] is optimizer:  # a class calls the step of the class that it is derived from
-                updates.append((optimizer, frame_of(1), int))
-                return None
+        updates = running()
+        if updates and updates[-1][0] is optimizer:  # a class calls the step of the class that it is derived from
+            updates.append((optimizer, int))
+            return None
         handle = handles.get(type(optimizer)) or handle_of(type(optimizer))
         closure = (keywords and keywords.get("closure")) or (arguments[1] if len(arguments) > 1 else None)
         if closure is None or not callable(closure):
-            updates.append((optimizer, frame_of(1), pop))
+            updates.append((optimizer, pop))
             push_work(handle, PASS_OPTIMIZER)
             return None
         closed = Closed(handle)
-        updates.append((optimizer, frame_of(1), closed.end))
+        updates.append((optimizer, closed.end))
         if keywords.get("closure"):
             return arguments, dict(keywords, closure=closed.around(closure))
         return (arguments[0], closed.around(closure)) + tuple(arguments[2:]), keywords
@@ -80,21 +77,41 @@ def patch_optimizer(module):
     def after(optimizer, arguments, keywords):
         updates = local.__dict__.get("updates")
         if updates:
-            updates.pop()[2]()
+            updates.pop()[1]()
             if updates and updates[-1][0] is optimizer:
                 return
+        made[0] += 1
         steps.updated(optimizer)
+
+    def ended_by_exceptions(step):
+        """PyTorch calls no hook after an update that raises: its range ends here."""
+
+        @functools.wraps(step)
+        def outer(*arguments, **keywords):
+            updates = running()
+            depth = len(updates)
+            try:
+                return step(*arguments, **keywords)
+            except BaseException:
+                while len(updates) > depth:
+                    updates.pop()[1]()
+                raise
+
+        return outer
 
     if hasattr(module, "register_optimizer_step_post_hook"):
         module.register_optimizer_step_pre_hook(before)
         module.register_optimizer_step_post_hook(after)
+        hooked = getattr(module.Optimizer, "profile_hook_step", None)
+        if hooked is not None:
+            module.Optimizer.profile_hook_step = staticmethod(lambda step: ended_by_exceptions(hooked(step)))
     else:
-        patch_classes(module.Optimizer, before, after)
+        patch_classes(module.Optimizer, before, after, ended_by_exceptions)
     if hasattr(module.Optimizer, "zero_grad"):
         work_around(module.Optimizer, "zero_grad", "zero_grad")
 
 
-def patch_classes(base, before, after):
+def patch_classes(base, before, after, ended_by_exceptions):
     """PyTorch before 2.0 has no hooks for the updates of all optimizers: a class gets another `step` when its first object is made."""
     inner, inside = base.__init__, []
 
@@ -113,16 +130,17 @@ def patch_classes(base, before, after):
             after(optimizer, arguments, keywords)
             return result
 
+        outer = ended_by_exceptions(outer)
         outer.has_tacho = True
         return outer
 
     @functools.wraps(inner)
-    def made(self, *arguments, **keywords):
+    def begun(self, *arguments, **keywords):
         inner(self, *arguments, **keywords)
         if not hasattr(type(self).step, "has_tacho"):
             type(self).step = between(type(self).step)
 
-    base.__init__ = made
+    base.__init__ = begun
 
 
 def work_around(owner, attribute, text):
@@ -131,6 +149,8 @@ def work_around(owner, attribute, text):
 
     @functools.wraps(inner)
     def outer(*arguments, **keywords):
+        if modules.compiling():
+            return inner(*arguments, **keywords)
         push_work(handle, PASS_OPTIMIZER)
         try:
             return inner(*arguments, **keywords)
@@ -155,7 +175,8 @@ def patch_schedulers(module):
 
 
 def patch_norms(module):
-    """The two halves of clip_grad_norm_, for programs that call them themselves: it does not find them here."""
+    """The two halves of clip_grad_norm_, for programs that call them themselves. clip_grad_norm_ calls those of its own module, so its
+    range has none inside."""
     for function in ("get_total_norm", "clip_grads_with_norm_"):
         if hasattr(module, function):
             work_around(module, function, function)
@@ -179,7 +200,7 @@ def patch_scaler(module):
 
     @functools.wraps(inner)
     def step(self, optimizer, *arguments, **keywords):
-        before = steps.index
+        before = made[0]
         result = inner(self, optimizer, *arguments, **keywords)
         if not self.is_enabled() or not (steps.by_hand() or steps.anchored(optimizer)):
             return result
@@ -187,10 +208,10 @@ def patch_scaler(module):
         if skips is None:  # a fused optimizer leaves the update out on the device
             if steps.by_hand() or getattr(optimizer, "_step_supports_amp_scaling", False):
                 return result
-            skips = steps.index == before
+            skips = made[0] == before
         skipped[0] += skips
         sample("overflows", skipped[0])
-        if skips and steps.index == before and not steps.by_hand():
+        if skips and made[0] == before and not steps.by_hand():
             steps.updated(optimizer)
         return result
 
