@@ -49,9 +49,8 @@ static bool is_update(const struct an_trace *trace, size_t i, const char *name)
 
 /* A reduction that repeats counts unless an optimizer has updated since the reduction before it.
  * Which model that was is not known. Where A reduces, B is updated and A reduces again, the repeat
- * is missing: that errs on the low side, and what is advised can be left out. Only where B reduces
- * between the update of A and A's next reduction of the same step, and is updated later, is one
- * counted that cannot be left out. */
+ * is missing: that errs on the low side. Only where B reduces between the update of A and A's next
+ * reduction of the same step, and is updated later, is one counted that cannot be avoided. */
 static struct reductions of_step(const struct an_context *context, const struct an_step *step)
 {
     const struct an_trace *trace = context->trace;

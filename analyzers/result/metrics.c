@@ -771,7 +771,8 @@ const struct an_metric an_metrics[] = {
      PROC ", " MEMORY ", " STEPS, "low, high: one-sided 95 % limits"},
     {"leak/steps_left", "steps", "free bytes after the last sample / bytes_per_step",
      PROC ", " MEMORY,
-     "other programs may take the memory sooner; null: how much is free is not known, as of a device "
+     "other programs may take the memory sooner; null: how much is free is not known, as of a "
+     "device "
      "that is no recorded GPU"},
     {"allocator", "", "", "memory snapshots of PyTorch",
      "a row a device; null: the run is no snapshot. Bytes that were asked for are requested, with "
