@@ -153,15 +153,22 @@ static const char *read_track(const struct an_trace *trace, const struct an_trac
     return NULL;
 }
 
+/* Does it count what is allocated on a device: by an allocator, or by the hook between steps? */
+static bool of_device(const struct an_track *track)
+{
+    bool on_device = *track->device && strcmp(track->device, "cpu") != 0;
+    return !strcmp(track->name, "device.allocated") ||
+           (on_device && !strcmp(track->name, "memory.allocated"));
+}
+
 /* What counts memory that must not grow; *what names it. */
 static bool counts_held(const struct an_track *track, const char **what)
 {
-    bool allocated = !strcmp(track->name, "memory.allocated"),
-         of_cpu = !strcmp(track->device, "cpu");
     if (strcmp(track->kind, "counter") || !track->counter_count || track->process == AN_NONE)
         return false;
-    *what = allocated && !of_cpu ? "memory of the device" : "tracked memory";
-    if (allocated || !strcmp(track->name, "memory.total"))
+    *what = of_device(track) ? "memory of the device" : "tracked memory";
+    if (of_device(track) || !strcmp(track->name, "memory.allocated") ||
+        !strcmp(track->name, "memory.total"))
         return true;
     *what = "anonymous memory";
     return !strcmp(track->name, "rss_anon") && an_system_owns(track);
@@ -181,6 +188,8 @@ static struct an_value free_bytes(const struct an_context *context, const struct
 {
     const struct an_trace *trace = context->trace;
     const struct an_count *room = &context->result->memory.room_bytes;
+    if (of_device(track) && (!context->gpu || strncmp(track->device, "gpu:", 4) != 0))
+        return an_num_none("how much memory of the device is free is not known");
     if (context->gpu)
         return strncmp(track->device, "gpu:", 4) || !room->valid
                    ? an_num_none("how much memory is free is not known")

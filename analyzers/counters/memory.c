@@ -326,7 +326,8 @@ static void compare_with_machine(struct an_context *context)
     if (!memory->capacity_bytes.valid)
         memory->room_bytes = an_int_none(memory->capacity_bytes.reason);
     else if (!known)
-        memory->room_bytes = an_int_none(memory->resident_peak_bytes.reason);
+        memory->room_bytes = an_int_none(context->gpu ? memory->peak_bytes.reason
+                                                      : memory->resident_peak_bytes.reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */

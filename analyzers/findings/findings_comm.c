@@ -338,7 +338,7 @@ static void transfer_claim(struct an_context *context, const struct exposure *ex
     double rest = removed > in_calls ? removed - in_calls : 0;
     const char *around = context->result->communication.overlap_pct.valid
                              ? "around it (packing, passing buffers on)"
-                             : "around it (waits for calls that did not block)";
+                             : "around it (other waits for communication)";
     finding->claim =
         rest >= 0.1 * removed
             ? an_finding_text(context,

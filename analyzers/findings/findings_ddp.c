@@ -5,7 +5,7 @@
  * looked for because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast
  * before each forward pass (DDP_BUFFERS); buckets of gradients of which the last one can only be
  * reduced when backward is over, or that are so small that each costs a latency (DDP_BUCKETS). The
- * hook names what reduces the gradients of one model once more before its update, and the others.
+ * hook names what reduces the gradients of one model once more in a step, and the others.
  * Collectives of a few bytes that lines of the program call themselves in each step
  * (SMALL_COLLECTIVE).
  */
@@ -32,8 +32,8 @@
 #define PLACES_MOST 16
 
 /* What the thread of a step spends in reductions of gradients. Of a model that reduces k times
- * before its update k - 1 can go. Which of them, and which model it is, the ranges do not say: the
- * time of those that repeat is taken, which are as many and of the same models. */
+ * before its update k - 1 can go. The ranges do not name the model, so the time of the repeats
+ * (also k - 1) is taken. */
 struct reductions {
     int64_t repeated, all; /* ns */
     size_t count, again;
@@ -47,12 +47,16 @@ static bool is_update(const struct an_trace *trace, size_t i, const char *name)
     return dot && !strcmp(dot, ".step");
 }
 
+/* A reduction that repeats counts unless an optimizer has updated since the reduction before it.
+ * Which model that was is not known. Where A reduces, B is updated and A reduces again, the repeat
+ * is missing: that errs on the low side. Only where B reduces between the update of A and A's next
+ * reduction of the same step, and is updated later, is one counted that cannot be avoided. */
 static struct reductions of_step(const struct an_context *context, const struct an_step *step)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *track = &trace->track[context->lane[step->lane].track];
     struct reductions reductions = {0};
-    bool updated = false; /* since the reduction before: those before it had their use */
+    bool updated = false; /* some model, since the reduction before */
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
         const char *name = an_trace_name(trace, trace->slice.name[i]);
@@ -84,8 +88,8 @@ static void each_microstep(struct an_findings_list *findings, const struct an_cl
     struct an_finding *finding = an_findings_add(
         findings, "DDP_SYNC_EACH_MICROSTEP",
         an_finding_text(context,
-                        "gradients are reduced %s times a step, %s of them once more before the "
-                        "update of their model: these take %.1f %% of the step",
+                        "gradients are reduced %s times a step; %s of these repeat a reduction of "
+                        "the same model before its update and take %.1f %% of the step",
                         an_number_words(context->arena, reductions, 2),
                         an_number_words(context->arena, again, 2), share->mean));
     an_finding_evidence(finding, an_class_share_text(context, share, "repeated reductions"));

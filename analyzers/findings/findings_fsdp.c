@@ -3,8 +3,8 @@
  * Fully sharded data parallelism of PyTorch (FSDP, FSDP2) on the CPU, where a gather of parameters
  * blocks the thread of the steps: parameters that are gathered once more in backward, because they
  * are given back after forward (FSDP_RESHARD), and gathers in forward that nothing hides
- * (FSDP_PREFETCH). What is advised needs memory: where it is known that this is not there nothing
- * is advised, and where it is not known the advice says so, and how to find out.
+ * (FSDP_PREFETCH). What is advised needs memory: where it is known to be missing nothing is
+ * advised; where it is unknown, the advice says how to check.
  */
 #include <inttypes.h>
 #include <stdlib.h>

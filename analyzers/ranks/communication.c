@@ -293,8 +293,9 @@ static struct an_value per_step(double ns, int64_t steps, const char *none)
 
 /* A call of unknown size, or a wait without a call, is the end of a collective that other threads
  * have carried out (DistributedDataParallel on the CPU, calls with async_op): what ran beside
- * compute is not recorded, and no overlap found is not an overlap of 0. The few waits of a program
- * whose calls are recorded, which ended before the wait, take less than what overlaps. */
+ * compute is not recorded, and no overlap found is not an overlap of 0. Where calls are recorded,
+ * the few waits that begin after their call has ended are shorter than the overlap and do not hide
+ * it. */
 static struct an_value overlap_pct(const struct lane_sums *sums)
 {
     bool none = sums->overlap <= 0 && !(sums->sized && sums->calls);

@@ -770,7 +770,10 @@ const struct an_metric an_metrics[] = {
      "mean growth from the first to the last counted step whose memory is known",
      PROC ", " MEMORY ", " STEPS, "low, high: one-sided 95 % limits"},
     {"leak/steps_left", "steps", "free bytes after the last sample / bytes_per_step",
-     PROC ", " MEMORY, "other programs may take the memory sooner"},
+     PROC ", " MEMORY,
+     "other programs may take the memory sooner; null: how much is free is not known, as of a "
+     "device "
+     "that is no recorded GPU"},
     {"allocator", "", "", "memory snapshots of PyTorch",
      "a row a device; null: the run is no snapshot. Bytes that were asked for are requested, with "
      "rounding they are allocated, segments of the driver are reserved"},

@@ -128,13 +128,13 @@ const char *an_window_text(struct an_context *context);
 /* Lane of the rank that a process works for: its own, else that of the process that started it,
  * else of its rank, else the only one; AN_NONE: of none (lanes.c). */
 uint32_t an_lane_of_process(const struct an_context *context, uint32_t process);
-/* The first lane of a process itself; AN_NONE: it runs no steps. */
+/* The lane of a process itself with most steps, the first of several; AN_NONE: it runs no steps. */
 uint32_t an_own_lane(const struct an_context *context, uint32_t process);
 /* The first lane that a thread runs, and the one after `lane`; AN_NONE: it runs no steps, or no
  * more. */
 uint32_t an_lane_of_track(const struct an_context *context, uint32_t track);
 uint32_t an_next_of_track(const struct an_context *context, uint32_t lane);
-/* The first thread of a process that runs steps; AN_NONE: it has none. */
+/* The thread of a process that runs most steps, the first of several; AN_NONE: it has none. */
 uint32_t an_main_track(const struct an_context *context, uint32_t process);
 /* Makes the index that these read; again after the lanes have changed. 0 or TACHO_ENOMEM. */
 int an_lanes_index(struct an_context *context);

@@ -112,6 +112,13 @@ static uint32_t *all_none(struct an_arena *arena, size_t count)
     return list;
 }
 
+/* Has a lane at least as many steps as another one? A thread that the program has left in its first
+ * step, to train on another one, keeps a lane with that step. */
+static bool has_most(const struct an_context *context, uint32_t lane, uint32_t other)
+{
+    return other == AN_NONE || context->lane[lane].count >= context->lane[other].count;
+}
+
 int an_lanes_index(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -126,12 +133,15 @@ int an_lanes_index(struct an_context *context)
     for (uint32_t i = (uint32_t)context->lane_count; i-- > 0;) {
         const struct an_lane *lane = &context->lane[i];
         size_t process = place_of(context, lane->process);
-        index->own[process] = i;
+        if (has_most(context, i, index->own[process]))
+            index->own[process] = i;
         if (lane->track == AN_NONE)
             continue;
         index->next[i] = index->of_track[lane->track];
         index->of_track[lane->track] = i;
-        index->main[process] = lane->track;
+        uint32_t main = index->main[process];
+        if (has_most(context, i, main == AN_NONE ? AN_NONE : index->of_track[main]))
+            index->main[process] = lane->track;
     }
     context->lanes = index;
     return context->lane_count > 1 ? index_processes(context, index) : 0;

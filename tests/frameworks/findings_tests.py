@@ -22,7 +22,7 @@ def test_gradients_reduced_in_each_microstep():
     """Three of four reductions of a model can go, in every second block of steps; that of another model is no fourth one."""
     run = Run("programs.py", "accumulates", "both", ranks=2)
     advice = finding(run.report, "DDP_SYNC_EACH_MICROSTEP")
-    assert advice and "no_sync" in advice["action"] and ", 1.5 of them once more" in advice["claim"], run.report["findings"]
+    assert advice and "no_sync" in advice["action"] and "; 1.5 of these repeat" in advice["claim"], run.report["findings"]
     is_ceiling_of(advice, run.truth)
     last = Run("programs.py", "accumulates", "last", ranks=2)
     assert finding(last.report, "DDP_SYNC_EACH_MICROSTEP") is None, last.report["findings"]
@@ -35,7 +35,7 @@ def test_one_reduction_of_a_gan_can_go():
     advice, share = finding(run.report, "DDP_SYNC_EACH_MICROSTEP"), 100 * sum(run.ranges("gradients reduced again")) / sum(run.ranges("step"))
     assert advice or share < 4, (share, run.report["findings"])
     if advice:
-        assert "reduced 2.5 times a step, 0.5 of them once more" in advice["claim"], advice
+        assert "reduced 2.5 times a step; 0.5 of these repeat" in advice["claim"], advice
         is_ceiling_of(advice, run.truth)
     last = Run("findings_programs.py", "adversaries", "last", ranks=2)
     assert finding(last.report, "DDP_SYNC_EACH_MICROSTEP") is None, last.report["findings"]

@@ -224,8 +224,8 @@ def is_anchor(owner):
 
 
 class Calls:
-    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known; anchor: what it
-    is for steps.py."""
+    """What is known of the calls of one jitted function. update: that of which the calls are the steps, None: not known; anchor: the
+    reference to it that steps.anchor holds."""
 
     update = anchor = rank_of_update = None
 

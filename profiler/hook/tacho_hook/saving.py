@@ -12,7 +12,7 @@ from .phases import Saved, patch_fsync
 from .steps import steps
 
 LOOKS = 4096  # at parts of what is saved: long lists of numbers are no state
-SHARE = 0.5  # of the bytes of the state, from which on arrays of other shapes are taken for it
+SHARE = 0.5  # arrays of other shapes count as the state if they have at least this share of its bytes
 
 
 class Enough(Exception):
@@ -43,7 +43,8 @@ def bytes_of(arrays):
 
 
 class State:
-    """What is known of the state. Until the update is known, and where a program marks its steps, that is the size of arguments."""
+    """What is known of the state. Until the update is known, and where a program marks its steps, only the size of the largest
+    argument is known."""
 
     def __init__(self):
         self.shapes = set()  # of its arrays with one dimension or more
@@ -64,7 +65,7 @@ class State:
 
     def has(self, arrays):
         """Are these arrays of the state, or copies of them? One dimension of an array of NumPy is that of a list of losses as well."""
-        kind = sys.modules["jax"].Array
+        kind = getattr(sys.modules["jax"], "Array", ())  # JAX before 0.4 has none
         if not self.shapes:
             own = any(isinstance(array, kind) and len(array.shape) > 1 for array in arrays)
         else:

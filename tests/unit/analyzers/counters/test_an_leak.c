@@ -191,6 +191,38 @@ static void test_tracked(void **state)
     fx_close(f);
 }
 
+/* Memory of a device is judged, whoever counts it; how much of it is free is known of no other
+ * device than a recorded GPU. What the machine has free says nothing of it. */
+static void test_device(void **state)
+{
+    static const char *const names[] = {"device.allocated", "memory.allocated"};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fx_open(f);
+        uint64_t seed = 1;
+        struct store_track track = {.process = f->process,
+                                    .tid = FX_NONE,
+                                    .kind = "counter",
+                                    .name = names[i],
+                                    .unit = "bytes",
+                                    .device = i ? "gpu:0" : NULL};
+        FX(store_track_add(f->s, &track));
+        for (int k = 0; k < STEPS; k++) {
+            fx_step(f, f->process, f->thread, k, k * 1000, k * 1000 + 900, 64, false);
+            fx_counter(f, track.id, k * 1000 + 850, linear(k, &seed));
+        }
+        fx_counter(f, fx_track(f, FX_NONE, "counter", "memory_available", "bytes"), STEPS * 1000,
+                   400 * MIB);
+        const struct an_leak *leak = &fx_analyze(f)->leak;
+        assert_true(leak->found);
+        assert_string_equal(leak->what, "memory of the device");
+        assert_false(leak->steps_left.valid);
+        assert_non_null(strstr(leak->steps_left.reason, "memory of the device is free"));
+        fx_close(f);
+    }
+}
+
 /* Whether a leak is found where no sample is taken in steps `from` to `until` - 1; the program was
  * seen with 50 MiB when it had just begun. */
 static bool is_found_with_pause(held_at *held, int from, int until, int64_t *first_step)
@@ -264,7 +296,7 @@ int main(void)
         cmocka_unit_test(test_shapes),     cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_figures),    cmocka_unit_test(test_tracked),
         cmocka_unit_test(test_not_judged), cmocka_unit_test(test_what_grows),
-        cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_pauses),     cmocka_unit_test(test_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * Memory: tags and totals of processes, what is left of the machine, growth that is one and growth
  * that is none, refusals.
  */
-#include "tests/unit/an_fixture.h"
+#include "tests/unit/an_gpu.h"
 
 #define MIB 1048576.0
 
@@ -184,6 +184,35 @@ static void test_allocator(void **state)
     fx_close(f);
 }
 
+/* On a GPU the resident set leaves no room known, and there is a reason. What the hook counts
+ * between steps has no activations: it is no total, no peak and no growth. */
+static void test_between_steps(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int counted = 0; counted < 2; counted++) {
+        fx_open(f);
+        char key[64];
+        snprintf(key, sizeof key, "device.%lld.gpu:0.memory_bytes", (long long)f->process);
+        FX(store_run_set(f->s, key, "10000"));
+        steps(f, f->process, f->thread, 20);
+        gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:0", 7), 100, 800, "gemm", 1);
+        int64_t rss = fx_track(f, f->process, "counter", "rss", "bytes");
+        fx_counter(f, rss, 800, 2500);
+        fx_counter(f, rss, 1800, 2400);
+        if (counted)
+            held(f, f->process, "device.allocated", 1800, 1000);
+        const struct an_memory *m = &fx_analyze(f)->memory;
+        assert_int_equal(m->resident_peak_bytes.value, 2500);
+        assert_int_equal(m->capacity_bytes.value, 10000);
+        assert_int_equal(m->tag_count, 0);
+        assert_false(m->peak_bytes.valid || m->total_bytes.valid ||
+                     m->growth.bytes_per_step.valid || m->room_bytes.valid);
+        assert_non_null(m->room_bytes.reason);
+        fx_close(f);
+    }
+}
+
 /* Nothing counted: what to do; damaged values: left out. */
 static void test_absent(void **state)
 {
@@ -217,7 +246,8 @@ static void test_absent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks), cmocka_unit_test(test_room), cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_allocator), cmocka_unit_test(test_absent)};
+        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_room),
+        cmocka_unit_test(test_growth), cmocka_unit_test(test_allocator),
+        cmocka_unit_test(test_absent), cmocka_unit_test(test_between_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

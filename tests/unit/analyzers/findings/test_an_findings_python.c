@@ -334,11 +334,11 @@ static void test_reductions(void **state)
     static const struct {
         const char *models, *claim;
         double share;
-    } steps[] = {{"aaaa", "reduced 4 times a step, 3 of them once more", 30},
-                 {"ddgu", "reduced 3 times a step, 1 of them once more", 10},
-                 {"aaab", "reduced 4 times a step, 2 of them once more", 20},
-                 {"abab", "reduced 4 times a step, 2 of them once more", 20},
-                 {"dduud", "reduced 3 times a step, 1 of them once more", 10},
+    } steps[] = {{"aaaa", "reduced 4 times a step; 3 of these repeat", 30},
+                 {"ddgu", "reduced 3 times a step; 1 of these repeat", 10},
+                 {"aaab", "reduced 4 times a step; 2 of these repeat", 20},
+                 {"abab", "reduced 4 times a step; 2 of these repeat", 20},
+                 {"dduud", "reduced 3 times a step; 1 of these repeat", 10},
                  {"abcd", NULL, 0},
                  {"dudud", NULL, 0}};
     struct fixture fixture, *f = &fixture;

@@ -410,7 +410,7 @@ static void test_waits_without_a_call(void **state)
     assert_false(result->communication.ranks[0].overlap_pct.valid);
     says(result->communication.overlap_pct.reason, "not visible");
     assert_near(result->communication.total_ms.value, 4.5, 1e-9);
-    says(exposed(result)->claim, "500 µs around it (waits for calls that did not block)");
+    says(exposed(result)->claim, "500 µs around it (other waits for communication)");
     assert_null(strstr(exposed(result)->action, "overlap the gradients"));
     assert_string_equal(exposed(result)->what_if, "comm=0");
     fx_close(f);

@@ -114,6 +114,28 @@ static void test_outlier_is_listed_and_counted(void **state)
     fx_close(f);
 }
 
+/* A thread that the program has left in its first step, to train on another one: the process works
+ * for the thread with most steps, here as LEAK sees it. */
+static void test_thread_that_was_left(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t other = fx_track(f, f->process, "thread", "trains", NULL),
+            held = fx_track(f, f->process, "counter", "memory.total", "bytes");
+    fx_step(f, f->process, f->thread, 0, 0, FX_NONE, FX_NONE, false);
+    for (int i = 1; i < 100; i++) {
+        fx_step(f, f->process, other, i, i * 1000, i * 1000 + 900, FX_NONE, false);
+        fx_counter(f, held, i * 1000 + 850, i * 1048576.0 * 4);
+    }
+    const struct an_result *result = fx_analyze(f);
+    assert_int_equal(result->steps.counted, 97);
+    assert_null(result->leak.reason);
+    assert_true(result->leak.found);
+    assert_near(result->leak.bytes_per_step.value, 4 * 1048576, 1);
+    fx_close(f);
+}
+
 static void test_few_steps(void **state)
 {
     (void)state;
@@ -457,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_varying_sizes),
         cmocka_unit_test(test_counters_of_the_hook),
         cmocka_unit_test(test_outlier_is_listed_and_counted),
+        cmocka_unit_test(test_thread_that_was_left),
         cmocka_unit_test(test_few_steps),
         cmocka_unit_test(test_compiling_steps),
         cmocka_unit_test(test_overlapping_steps),
