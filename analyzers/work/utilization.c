@@ -47,8 +47,8 @@ static int gather_all(struct an_flops_gather *gather)
     bool of_calls = context->calls && context->calls->shapes;
     if (of_calls)
         an_flops_of_calls(gather);
-    else
-        an_flops_of_ranges(gather);
+    else if (an_flops_of_ranges(gather))
+        return TACHO_ENOMEM;
     an_flops_of_replays(gather, of_calls);
     for (size_t i = 0; i < context->step_count; i++) {
         struct an_lane_flops *lane_flops = &gather->lane[context->step[i].lane];

@@ -42,7 +42,8 @@ struct an_flops_gather {
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */
     /* GEMMs in backward of which the trace does not say whether they run for the second time. */
     int64_t unclear;
-    bool mixed; /* fp32 operands may have run as tf32 */
+    bool *has_flops; /* of each name: a range of it has FLOPs */
+    bool mixed;      /* fp32 operands may have run as tf32 */
 };
 
 /* Adds a value, saturating; STORE_ABSENT adds nothing. */
@@ -75,8 +76,8 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
                    const char *missing);
 void an_flops_roof_absent(struct an_context *context, const char *reason);
 /* FLOPs of the ranges with a tacho.work payload in counted steps, and how much of the time of
- * matrix work they cover. */
-void an_flops_of_ranges(struct an_flops_gather *gather);
+ * matrix work they cover. 0 or TACHO_ENOMEM. */
+int an_flops_of_ranges(struct an_flops_gather *gather);
 /* FLOPs of what was captured into graphs, at each launch of the graph in a counted step. counted:
  * the time of matrix work of these launches is in hardware_ns already. */
 void an_flops_of_replays(struct an_flops_gather *gather, bool counted);

@@ -7,6 +7,9 @@
 
 #include "analyzers/work/utilization_private.h"
 
+/* How the hook names the range that carries the FLOPs of the pass before it. */
+#define COUNTED "FLOPs counted"
+
 /* Is a range of work that has FLOPs of its own open around slice i? Then i is part of it and
  * counted there. */
 static bool is_counted_above(const struct an_trace *trace, size_t i)
@@ -86,6 +89,57 @@ static bool is_work(const struct an_trace *trace, size_t i)
 {
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
     return detail && detail->role == AN_ROLE_WORK;
+}
+
+/* Does a range of work say nothing of its FLOPs? */
+static bool is_silent(const struct an_detail *detail)
+{
+    return !detail->hardware && detail->flops == STORE_ABSENT &&
+           detail->model_flops == STORE_ABSENT && detail->palm_flops == STORE_ABSENT;
+}
+
+/* Has PyTorch's hook counted this pass, which began before its FLOPs were known? They are on a
+ * range without length right after it. */
+static bool is_counted_after(const struct an_trace *trace, const struct an_track *track, size_t i)
+{
+    int64_t end = an_time_add(trace->slice.start[i], trace->slice.dur[i]);
+    for (size_t k = an_slice_seek(trace, track, end); k < an_track_end(track); k++)
+        if (is_work(trace, k))
+            return !strcmp(an_trace_name(trace, trace->slice.name[k]), COUNTED);
+    return false;
+}
+
+/* A pass of PyTorch without FLOPs. Where others of the same name have some, it is one that the hook
+ * did not count: its time is of matrix work that is not covered. */
+static bool is_silent_pass(const struct an_trace *trace, size_t i)
+{
+    return is_work(trace, i) && trace->slice.dur[i] != AN_OPEN &&
+           is_silent(an_trace_detail(trace, trace->slice.detail[i])) && !is_counted_above(trace, i);
+}
+
+static void gather_silent(struct an_flops_gather *gather, const struct an_track *track, size_t i)
+{
+    const struct an_trace *trace = gather->context->trace;
+    if (!gather->has_flops[trace->slice.name[i]] || !is_silent_pass(trace, i) ||
+        !step_of(gather, track->process, i))
+        return;
+    gather->hardware_ns += (double)trace->slice.dur[i];
+    gather->covered_ns += is_counted_after(trace, track, i) ? (double)trace->slice.dur[i] : 0;
+}
+
+/* Notes the names of ranges that have FLOPs, themselves or right after them. */
+static void find_names(struct an_flops_gather *gather)
+{
+    const struct an_trace *trace = gather->context->trace;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+            bool *has = &gather->has_flops[trace->slice.name[i]];
+            if (!*has && is_work(trace, i))
+                *has = an_trace_detail(trace, trace->slice.detail[i])->flops > 0 ||
+                       (is_silent_pass(trace, i) && is_counted_after(trace, track, i));
+        }
+    }
 }
 
 /* Adds a range of work to the step that it lies in, unless it was captured into a graph: then it
@@ -189,10 +243,19 @@ void an_flops_of_replays(struct an_flops_gather *gather, bool counted)
         }
 }
 
-void an_flops_of_ranges(struct an_flops_gather *gather)
+int an_flops_of_ranges(struct an_flops_gather *gather)
 {
     const struct an_trace *trace = gather->context->trace;
+    gather->has_flops =
+        an_arena_zero(gather->context->scratch, trace->string_count + 1, sizeof *gather->has_flops);
+    if (!gather->has_flops)
+        return TACHO_ENOMEM;
     for (size_t k = 0; k < trace->track_count; k++)
         for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             gather_slice(gather, trace->track[k].process, i);
+    find_names(gather);
+    for (size_t k = 0; k < trace->track_count; k++)
+        for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
+            gather_silent(gather, &trace->track[k], i);
+    return 0;
 }

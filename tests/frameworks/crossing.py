@@ -126,6 +126,11 @@ def in_backward(_):
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 
 
+def lengths(_):
+    """Each batch has another number of rows."""
+    train(batch(64 + i) for i in range(STEPS))
+
+
 def writes(folder):
     """Checkpoints of other functions than torch.save."""
     import numpy

@@ -64,6 +64,14 @@ def test_updates_that_a_scaler_leaves_out_in_other_ways():
         assert len(run.ranges("GradScaler.unscale_")) >= 60, how
 
 
+def test_batches_of_ever_new_lengths_are_not_slowed_down():
+    """The FLOPs of the first four are counted, forward and backward, and of later ones at most in a hundredth of the time."""
+    run = recorded("lengths")
+    counted = len(run.ranges("FLOPs counted"))
+    assert 8 <= counted <= 8 + 4, counted
+    assert run.report["utilization"]["mfu"] is None, run.report["utilization"]
+
+
 def test_checkpoints_of_other_functions():
     run = Run("crossing.py", "writes", "FOLDER", needs=("safetensors",))
     for name in ("safetensors.save_model", "checkpoint.save"):
