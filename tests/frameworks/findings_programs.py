@@ -6,6 +6,7 @@ usage: findings_programs.py NAME [HOW]
 
 import contextlib
 import json
+import os
 import sys
 import time
 
@@ -93,4 +94,5 @@ def acts(_):
 
 if __name__ == "__main__":
     globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)
-    print(json.dumps(truth))
+    if os.environ.get("RANK", "0") == "0":
+        print(json.dumps(truth))
