@@ -429,6 +429,20 @@ static void input_evidence(struct an_context *context, enum cause cause,
                         cause == CAUSE_COLD ? cold_words(context) : formula_words(context));
 }
 
+/* Puts the advice into the finding, with a ceiling: `removed` of `whole` goes. */
+static void take_advice(struct an_context *context, const struct advice *advice, double whole,
+                        double removed, const char *why_ceiling, struct an_finding *finding)
+{
+    finding->action = advice->action;
+    finding->effort = advice->effort;
+    finding->wrong_when = advice->wrong_when;
+    finding->what_if = advice->what_if;
+    finding->setting = advice->option;
+    finding->verify = an_finding_text(context, "%s, and read the row data wait",
+                                      an_command_rerun(context, advice->option));
+    an_finding_ceiling(finding, whole, removed, why_ceiling);
+}
+
 /* ---- the check ------------------------------------------------------------------------------- */
 
 int an_findings_input(struct an_findings_list *findings)
@@ -457,16 +471,9 @@ int an_findings_input(struct an_findings_list *findings)
     input_evidence(context, cause, &share, step_ms, wait_ms, finding);
     if (cause == CAUSE_UNEVEN) /* concluded from the absence of the other causes */
         an_finding_at_most_medium(finding);
-    finding->action = advice.action;
-    finding->effort = advice.effort;
-    finding->wrong_when = advice.wrong_when;
-    finding->what_if = advice.what_if;
+    take_advice(context, &advice, step_ms, wait_ms,
+                "a ceiling has no expected value: the loader was not replayed", finding);
     finding->method = "ceiling \"no data wait\": step / (step - wait) - 1; nothing was replayed";
-    finding->setting = advice.option;
-    finding->verify = an_finding_text(context, "%s, and read the row data wait",
-                                      an_command_rerun(context, advice.option));
-    an_finding_ceiling(finding, step_ms, wait_ms,
-                       "a ceiling has no expected value: the loader was not replayed");
     return 0;
 }
 
@@ -489,17 +496,10 @@ static void without_workers(struct an_context *context, struct an_finding *findi
         context,
         "ceiling \"no data wait\": step / (step - wait) - 1; of %s the replay expects %+.1f %%",
         finding->setting, finding->gain.expected.value);
-    finding->action = advice.action;
-    finding->effort = advice.effort;
-    finding->wrong_when = advice.wrong_when;
-    finding->setting = advice.option;
-    finding->what_if = NULL;
     finding->replay = (struct an_what_if){0};
-    finding->verify = an_finding_text(context, "%s, and read the row data wait",
-                                      an_command_rerun(context, advice.option));
-    an_finding_ceiling(finding, 100, wait,
-                       "a ceiling has no expected value: how much cheaper the stage can be is not "
-                       "known");
+    take_advice(context, &advice, 100, wait,
+                "a ceiling has no expected value: how much cheaper the stage can be is not known",
+                finding);
 }
 
 void an_findings_input_replayed(struct an_findings_list *findings)

@@ -42,8 +42,9 @@ struct an_flops_gather {
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */
     /* GEMMs in backward of which the trace does not say whether they run for the second time. */
     int64_t unclear;
-    bool *has_flops; /* of each name: a range of it has FLOPs */
-    bool mixed;      /* fp32 operands may have run as tf32 */
+    bool *has_flops;  /* of each name: a range of it has FLOPs */
+    uint32_t counted; /* the name of what carries the FLOPs of the pass before it; AN_NONE: none */
+    bool mixed;       /* fp32 operands may have run as tf32 */
 };
 
 /* Adds a value, saturating; STORE_ABSENT adds nothing. */

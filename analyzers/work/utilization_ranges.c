@@ -58,6 +58,13 @@ static void gather_hardware(struct an_flops_gather *gather, const struct an_deta
         an_flops_add(&sum->again, detail->flops);
 }
 
+/* Does a range of work say anything of its FLOPs? */
+static bool says_flops(const struct an_detail *detail)
+{
+    return detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
+           detail->palm_flops != STORE_ABSENT;
+}
+
 /* Adds what a range of work that takes `ns` computes to a step and its element type. False: it is
  * part of another range of work and counted with it. */
 static bool gather_work(struct an_flops_gather *gather, struct an_step *step, size_t i, int64_t ns)
@@ -68,8 +75,7 @@ static bool gather_work(struct an_flops_gather *gather, struct an_step *step, si
         return false;
     struct an_flops *sum = &gather->step[step - gather->context->step];
     gather->works++;
-    gather->known += detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
-                     detail->palm_flops != STORE_ABSENT;
+    gather->known += says_flops(detail);
     an_flops_add(&sum->model, detail->model_flops);
     an_flops_add(&sum->palm, detail->palm_flops);
     if (detail->hardware)
@@ -91,21 +97,18 @@ static bool is_work(const struct an_trace *trace, size_t i)
     return detail && detail->role == AN_ROLE_WORK;
 }
 
-/* Does a range of work say nothing of its FLOPs? */
-static bool is_silent(const struct an_detail *detail)
-{
-    return !detail->hardware && detail->flops == STORE_ABSENT &&
-           detail->model_flops == STORE_ABSENT && detail->palm_flops == STORE_ABSENT;
-}
-
 /* Has PyTorch's hook counted this pass, which began before its FLOPs were known? They are on a
  * range without length right after it. */
-static bool is_counted_after(const struct an_trace *trace, const struct an_track *track, size_t i)
+static bool is_counted_after(const struct an_flops_gather *gather, const struct an_track *track,
+                             size_t i)
 {
+    const struct an_trace *trace = gather->context->trace;
     int64_t end = an_time_add(trace->slice.start[i], trace->slice.dur[i]);
+    if (gather->counted == AN_NONE)
+        return false;
     for (size_t k = an_slice_seek(trace, track, end); k < an_track_end(track); k++)
         if (is_work(trace, k))
-            return !strcmp(an_trace_name(trace, trace->slice.name[k]), COUNTED);
+            return trace->slice.name[k] == gather->counted;
     return false;
 }
 
@@ -113,8 +116,9 @@ static bool is_counted_after(const struct an_trace *trace, const struct an_track
  * did not count: its time is of matrix work that is not covered. */
 static bool is_silent_pass(const struct an_trace *trace, size_t i)
 {
-    return is_work(trace, i) && trace->slice.dur[i] != AN_OPEN &&
-           is_silent(an_trace_detail(trace, trace->slice.detail[i])) && !is_counted_above(trace, i);
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+    return is_work(trace, i) && trace->slice.dur[i] != AN_OPEN && !detail->hardware &&
+           !says_flops(detail) && !is_counted_above(trace, i);
 }
 
 static void gather_silent(struct an_flops_gather *gather, const struct an_track *track, size_t i)
@@ -124,20 +128,24 @@ static void gather_silent(struct an_flops_gather *gather, const struct an_track 
         !step_of(gather, track->process, i))
         return;
     gather->hardware_ns += (double)trace->slice.dur[i];
-    gather->covered_ns += is_counted_after(trace, track, i) ? (double)trace->slice.dur[i] : 0;
+    gather->covered_ns += is_counted_after(gather, track, i) ? (double)trace->slice.dur[i] : 0;
 }
 
 /* Notes the names of ranges that have FLOPs, themselves or right after them. */
 static void find_names(struct an_flops_gather *gather)
 {
     const struct an_trace *trace = gather->context->trace;
+    gather->counted = AN_NONE;
+    for (uint32_t name = 0; name < trace->string_count && gather->counted == AN_NONE; name++)
+        if (!strcmp(an_trace_name(trace, name), COUNTED))
+            gather->counted = name;
     for (size_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first; i < an_track_end(track); i++) {
             bool *has = &gather->has_flops[trace->slice.name[i]];
             if (!*has && is_work(trace, i))
                 *has = an_trace_detail(trace, trace->slice.detail[i])->flops > 0 ||
-                       (is_silent_pass(trace, i) && is_counted_after(trace, track, i));
+                       (is_silent_pass(trace, i) && is_counted_after(gather, track, i));
         }
     }
 }

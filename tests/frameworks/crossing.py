@@ -13,21 +13,13 @@ import time
 import weakref
 
 import torch
-from torch import nn
+from loops import batch, model
 from torch.nn import functional
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
 STEPS = 60
 truth = {"step": []}
-
-
-def model(width=512):
-    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
-
-
-def batch(rows=128):
-    return torch.randn(rows, 64), torch.randint(0, 10, (rows,))
 
 
 def update(net, optimizer, x, y):

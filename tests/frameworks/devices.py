@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for an accelerator, on a device of PyTorch whose tensors hold numbers of the CPU. The last line of stdout is JSON.
+"""A substitute for an accelerator, and programs that use it. The last line of stdout is JSON.
 
 usage: devices.py NAME
 """
@@ -18,7 +18,7 @@ truth = {}
 
 
 def substitute_device():
-    """Registers the device `late`. Returns its module."""
+    """Registers a device of PyTorch whose tensors hold numbers of the CPU, and tell them after 3 ms. Returns its module."""
     from torch.utils import backend_registration
 
     backend_registration._setup_privateuseone_for_python_backend("late")
@@ -26,12 +26,18 @@ def substitute_device():
 
     def copied(tensor, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
         if device is not None and torch.device(device).type == "cpu":
+            time.sleep(0.003)
             return tensor.held.clone()
         made = torch._C._acc.create_empty_tensor(tensor.shape, tensor.dtype)
         made.held = tensor.clone()
         return made
 
+    def asked(tensor):
+        time.sleep(0.003)
+        return tensor.held.item()
+
     library.impl("_to_copy", copied, "PrivateUse1")
+    library.impl("_local_scalar_dense", asked, "PrivateUse1")
     kept.append(library)
     return torch.late
 

@@ -152,16 +152,13 @@ class Finder:
             return None
         self.asked.add(name)
         try:
-            return self.first_of_others(name, path, target)
+            for finder in list(sys.meta_path):
+                find = getattr(finder, "find_spec", None) if finder not in (self, PathFinder) else None
+                spec = find(name, path, target) if find is not None else None
+                if spec is not None:
+                    return spec
         finally:
             self.asked.discard(name)
-
-    def first_of_others(self, name, path, target):
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None) if finder not in (self, PathFinder) else None
-            spec = find(name, path, target) if find is not None else None
-            if spec is not None:
-                return spec
         return None
 
 

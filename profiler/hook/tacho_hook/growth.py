@@ -49,7 +49,10 @@ def own_bytes():
     with open("/proc/self/statm") as file:
         pages = file.read().split()
     held = (int(pages[1]) - int(pages[2])) * PAGE
-    return held + (accelerator.allocated() or 0 if steps.accelerator else 0)
+    return held + (on_device[0] if steps.accelerator else 0)
+
+
+on_device = [0]  # bytes at the last look
 
 
 def count_device_memory(index):
@@ -57,6 +60,7 @@ def count_device_memory(index):
     there are no activations, so this is no total of the process, whose counters begin with "memory."."""
     held = accelerator.allocated() if steps.accelerator else None
     if held is not None:
+        on_device[0] = held
         sample("device.allocated", held)
 
 

@@ -39,26 +39,25 @@ class Closed:
 made = [0]  # updates of this process
 
 
+class Running(threading.local):
+    """The calls that run on a thread, the innermost last: optimizer, and what ends its range."""
+
+    def __init__(self):
+        self.updates = []
+
+
 def patch_optimizer(module):
-    handles, local = {}, threading.local()  # of classes; of a thread
+    handles, running = {}, Running()  # handles: of classes
     push_work, pop = lib.push_work, lib.pop
 
     def handle_of(kind):
         handles[kind] = name_of("%s.step" % kind.__name__)
         return handles[kind]
 
-    def running():
-        """The calls that run on this thread, the innermost last: optimizer, and what ends its range."""
-        try:
-            return local.updates
-        except AttributeError:
-            local.updates = []
-            return local.updates
-
     def before(optimizer, arguments, keywords):
         if not steps.open:
             steps.begin()
-        updates = running()
+        updates = running.updates
         if updates and updates[-1][0] is optimizer:  # a class calls the step of the class that it is derived from
             updates.append((optimizer, int))
             return None
@@ -75,7 +74,7 @@ def patch_optimizer(module):
         return (arguments[0], closed.around(closure)) + tuple(arguments[2:]), keywords
 
     def after(optimizer, arguments, keywords):
-        updates = local.__dict__.get("updates")
+        updates = running.updates
         if updates:
             updates.pop()[1]()
             if updates and updates[-1][0] is optimizer:
@@ -88,7 +87,7 @@ def patch_optimizer(module):
 
         @functools.wraps(step)
         def outer(*arguments, **keywords):
-            updates = running()
+            updates = running.updates
             depth = len(updates)
             try:
                 return step(*arguments, **keywords)

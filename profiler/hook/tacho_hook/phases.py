@@ -93,6 +93,10 @@ def patch_export(module):
     module._compiling_state_context = outer
 
 
+def place(file, line):
+    return "%s:%d" % (os.path.basename(file), line)
+
+
 def mark(text):
     """A range without length: something that happened, by its name."""
     lib.push_role(name_of(text[:200]), ROLE_COMPILE)
@@ -105,8 +109,8 @@ def new_graph_breaks(seen=[0]):
     new, seen[0] = reasons[seen[0] if seen[0] <= len(reasons) else 0 :], len(reasons)
     for reason in new:
         stack = getattr(reason, "user_stack", None)
-        place = "%s:%d" % (os.path.basename(stack[-1].filename), stack[-1].lineno) if stack else "?"
-        yield "graph break %s: %s" % (place, str(reason.reason).strip().splitlines()[0])
+        where = place(stack[-1].filename, stack[-1].lineno) if stack else "?"
+        yield "graph break %s: %s" % (where, str(reason.reason).strip().splitlines()[0])
 
 
 def patch_recompilation(module):
@@ -118,7 +122,8 @@ def patch_recompilation(module):
         reasons = inner(entries, frame, *arguments, **keywords)
         try:
             why = str(reasons[0]).strip().splitlines()[0] if reasons else "unknown reason"
-            mark("recompile %s (%s:%d): %s" % (frame.f_code.co_name, os.path.basename(frame.f_code.co_filename), frame.f_code.co_firstlineno, why))
+            code = frame.f_code
+            mark("recompile %s (%s): %s" % (code.co_name, place(code.co_filename, code.co_firstlineno), why))
         except Exception:  # another version of PyTorch
             pass
         return reasons
@@ -139,8 +144,8 @@ def name_the_limit(module):
             exceeded, limit = result
             code = sys._getframe(1).f_locals.get("code")
             if exceeded and code is not None:
-                place = "%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno)
-                mark("graph break %s: %s of %s reached: new shapes run without a graph" % (place, limit, getattr(module.config, limit, "?")))
+                where, most = place(code.co_filename, code.co_firstlineno), getattr(module.config, limit, "?")
+                mark("graph break %s: %s of %s reached: new shapes run without a graph" % (where, limit, most))
         except Exception:  # another version of PyTorch
             pass
         return result
