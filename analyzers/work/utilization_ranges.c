@@ -124,7 +124,8 @@ static bool is_silent_pass(const struct an_trace *trace, size_t i)
 static void gather_silent(struct an_flops_gather *gather, const struct an_track *track, size_t i)
 {
     const struct an_trace *trace = gather->context->trace;
-    if (!gather->has_flops[trace->slice.name[i]] || !is_silent_pass(trace, i) ||
+    uint32_t name = trace->slice.name[i];
+    if (name == AN_NONE || !gather->has_flops[name] || !is_silent_pass(trace, i) ||
         !step_of(gather, track->process, i))
         return;
     gather->hardware_ns += (double)trace->slice.dur[i];
@@ -142,10 +143,11 @@ static void find_names(struct an_flops_gather *gather)
     for (size_t k = 0; k < trace->track_count; k++) {
         const struct an_track *track = &trace->track[k];
         for (size_t i = track->slice_first; i < an_track_end(track); i++) {
-            bool *has = &gather->has_flops[trace->slice.name[i]];
-            if (!*has && is_work(trace, i))
-                *has = an_trace_detail(trace, trace->slice.detail[i])->flops > 0 ||
-                       (is_silent_pass(trace, i) && is_counted_after(gather, track, i));
+            uint32_t name = trace->slice.name[i];
+            if (name != AN_NONE && !gather->has_flops[name] && is_work(trace, i))
+                gather->has_flops[name] =
+                    an_trace_detail(trace, trace->slice.detail[i])->flops > 0 ||
+                    (is_silent_pass(trace, i) && is_counted_after(gather, track, i));
         }
     }
 }
