@@ -77,6 +77,7 @@ enum step {
     STEP_LAST,    /* there is no caller: the tables say so */
     STEP_ZERO,    /* the return address is 0, as below the first frame of a thread; or chance */
     STEP_OUTSIDE, /* of the bytes */
+    STEP_FREED,   /* below the stack pointer of the sample, whose bytes begin there */
     STEP_CUT,     /* beyond the bytes, whether or not the kernel says that the stack continues */
     STEP_BLIND,   /* no tables */
     STEP_WRONG,
@@ -306,7 +307,18 @@ static enum step restore(const struct sample *sample, const struct frame *frame,
     }
     if (read_word(sample, place, value))
         return STEP_ON;
-    return place >= sample->base + sample->bytes ? STEP_OUTSIDE : STEP_WRONG;
+    return place < sample->base ? STEP_FREED : STEP_OUTSIDE;
+}
+
+/* Is this row part of the end of a function, after registers were popped? The row before it has a
+ * frame that reaches further down. */
+static bool is_after_pop(struct col_unwind_rows *rows, struct col_unwind_row row)
+{
+    const struct col_unwind_row *before =
+        row.begin ? col_unwind_rows_at(rows, row.begin - 1) : NULL;
+    return before && !before->none && !before->cfa_expression && !row.cfa_expression &&
+           row.cfa_register == COL_UNWIND_RSP &&
+           (before->cfa_register != COL_UNWIND_RSP || before->cfa_value > row.cfa_value);
 }
 
 /* The canonical frame address of a row; false where a register or value it needs is not known. */
@@ -345,11 +357,13 @@ static enum step step(const struct sample *sample, struct frame *frame)
     caller.reg[COL_UNWIND_RSP] = cfa;
     caller.known = (frame->known & ~row->lost) | 1u << COL_UNWIND_RSP;
     caller.known &= ~(1u << COL_UNWIND_RIP);
+    uint32_t freed = 0;
     for (unsigned i = 0; i < row->rules; i++) {
         const struct col_unwind_rule *rule = &row->rule[i];
         enum step found = restore(sample, frame, rows, cfa, rule, &caller.reg[rule->reg]);
         if (found != STEP_ON && rule->reg == COL_UNWIND_RIP)
-            return found;
+            return found == STEP_FREED ? STEP_WRONG : found;
+        freed |= (uint32_t)(found == STEP_FREED) << rule->reg;
         caller.known =
             found == STEP_ON ? caller.known | 1u << rule->reg : caller.known & ~(1u << rule->reg);
     }
@@ -358,6 +372,8 @@ static enum step step(const struct sample *sample, struct frame *frame)
     if (!caller.reg[COL_UNWIND_RIP])
         return STEP_ZERO;
     caller.exact = row->signal;
+    if (freed && frame->exact && is_after_pop(rows, *row)) /* popped registers have their values */
+        caller.known |= frame->known & freed;
     *frame = caller;
     return STEP_ON;
 }

@@ -229,6 +229,7 @@ static bool compile(struct col_unwind_rows *rows, Dwarf_CFI *cfi, uint64_t addre
         /* libdw's start may lie before another row's: DW_CFA_restore_state returns to old rules. */
         row->start = address;
         row->end = end;
+        row->begin = start;
         ok = take_cfa(rows, frame, row);
         for (uint8_t reg = 0; ok && reg < COL_UNWIND_REGISTERS; reg++)
             ok = take_register(rows, frame, reg, row);

@@ -43,6 +43,7 @@ struct col_unwind_rule {
 
 struct col_unwind_row {
     uint64_t start, end; /* addresses that it is known to hold for */
+    uint64_t begin;      /* where the rules begin, as libdw says: at `start` or before it */
     bool none;           /* no rules are known there */
     bool signal;         /* a frame of a signal handler: its caller was interrupted, not calling */
     bool cfa_expression; /* cfa_value: which expression; else an offset from cfa_register */

@@ -210,6 +210,37 @@ APART static void in_alloca_once(void)
     in_many_allocas(100);
 }
 
+/* Spends its time between the pop of rbp and the return. As GCC's tables do, these keep saying that
+ * rbp is saved, at a place that is below the stack pointer by then.
+ */
+void popped(void);
+__asm__(".text\n"
+        ".type popped, @function\n"
+        "popped:\n"
+        "    .cfi_startproc\n"
+        "    push %rbp\n"
+        "    .cfi_def_cfa_offset 16\n"
+        "    .cfi_offset %rbp, -16\n"
+        "    xor %ebp, %ebp\n"
+        "    mov $20000, %ecx\n"
+        "    pop %rbp\n"
+        "    .cfi_def_cfa_offset 8\n"
+        "1:  dec %ecx\n"
+        "    jnz 1b\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size popped, . - popped\n");
+
+/* Room of a size that is not known before: its frame is found by rbp. */
+APART static void in_popped(void)
+{
+    volatile char *room = alloca(64 + (size_t)shots);
+    room[0] = 1;
+    while (more())
+        popped();
+    sink += room[0];
+}
+
 APART static void in_deep(void)
 {
     in_recursion(20);
@@ -454,7 +485,8 @@ static void test_functions(void **state)
     } of[] = {{"leaf", in_leaf},          {"registers saved", in_callee_saved},
               {"alloca", in_alloca_once}, {"aligned", in_aligned},
               {"qsort", in_qsort},        {"PLT", in_plt},
-              {"recursion", in_deep},     {"signal handler", in_handler}};
+              {"recursion", in_deep},     {"signal handler", in_handler},
+              {"popped", in_popped}};
     (void)state;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         int compared = check(of[i].name, of[i].function);
