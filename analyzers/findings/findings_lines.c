@@ -98,13 +98,29 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Half the width of the 95 % interval of a share of `all` looks, in % (Wald's, no narrower than two
- * looks). */
-static double half_width(double share, int64_t all)
+/* What lines take of the step in host and unattributed time, in 0..1, and half the width of the
+ * 90 % interval of that. */
+struct part {
+    double share, half;
+};
+
+/* Their `plain` looks as a part of all in host and unattributed time, times that time, which the
+ * ranges around it bound exactly. 90 %, by the number of looks (Agresti and Coull's variance) and
+ * the spread of that time over the steps. NAN where the time is not known. */
+static struct part part_of(const struct an_context *context, int64_t plain)
 {
-    double part = share / 100;
-    double half = 196 * sqrt(part * (1 - part) / (double)all), least = 200 / (double)all;
-    return half > least ? half : least;
+    const struct an_python *python = &context->result->python;
+    struct an_class_share host, rest;
+    if (python->plain <= 0 || an_class_share(context, AN_CLASS_HOST, &host) ||
+        an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
+        return (struct part){NAN, NAN};
+    /* The line has no part in the time in which the thread waits for a core. */
+    double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
+    double looks = (double)python->plain, part = (double)plain / looks,
+           all = (host.mean + rest.mean * ran) / 100;
+    double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
+           of_steps = Z90 / 196 * part * sqrt(host.half * host.half + rest.half * rest.half);
+    return (struct part){part * all, sqrt(of_looks * of_looks + of_steps * of_steps)};
 }
 
 /* Says where the time is: lines of the function, and whether it ran or slept. */
@@ -114,34 +130,20 @@ static void say_where(struct an_context *context, struct an_finding *finding,
     for (size_t i = 0; i < function->lines; i++)
         an_finding_note(context, finding, "%.80s:%" PRId64 ": %.1f %% of the step",
                         file_name(function->line[i]->file), function->line[i]->line,
-                        an_percent((double)function->line[i]->plain,
-                                   (double)context->result->python.looks.value));
+                        100 * part_of(context, function->line[i]->plain).share);
     an_finding_note(context, finding, "the thread slept in %.0f %% of that time",
                     an_percent((double)function->asleep, (double)function->plain));
 }
 
-/* The gain of a function that takes much of the step, without its time: its part of the looks in
- * host and unattributed time, times that time, which the ranges around it bound exactly. 90 %, by
- * the number of looks (Agresti and Coull's variance), the spread of that time over the steps, and
- * what else a step is shorter or longer by when it does less. False: other ranks share the step, or
- * it is too little to claim more than a bound. */
-static bool line_gain(struct an_context *context, const struct function *function,
+/* The gain of a function that takes much of the step, without its time. 90 %, by its own interval
+ * and what else a step is shorter or longer by when it does less. False: other ranks share the
+ * step, or it is too little to claim more than a bound. */
+static bool line_gain(const struct an_context *context, const struct part *part,
                       struct an_finding *finding)
 {
-    const struct an_python *python = &context->result->python;
-    struct an_class_share host, rest;
-    if (context->lane_count != 1 || python->plain < LOOKS_LEAST ||
-        an_class_share(context, AN_CLASS_HOST, &host) ||
-        an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
-        return false;
-    /* The line has no part in the time in which the thread waits for a core. */
-    double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
-    double looks = (double)python->plain, part = (double)function->plain / looks,
-           all = (host.mean + rest.mean * ran) / 100, share = part * all;
-    double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
-           of_steps = Z90 / 196 * part * sqrt(host.half * host.half + rest.half * rest.half);
-    double half = sqrt(of_looks * of_looks + of_steps * of_steps + UNKNOWN_PART * UNKNOWN_PART);
-    if (share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 || share >= 0.99)
+    double share = part->share, half = hypot(part->half, UNKNOWN_PART);
+    if (context->lane_count != 1 || context->result->python.plain < LOOKS_LEAST ||
+        share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 || share >= 0.99)
         return false;
     double high = fmin(share + half, 0.99), low = share - half;
     finding->gain = (struct an_gain){.low = an_num(100 * low / (1 - low)),
@@ -210,9 +212,9 @@ bool an_finding_of_line(struct an_findings_list *findings)
     if (python->reason || !context->lane_count || context->gpu)
         return false;
     struct function function = largest_function(python);
-    double share = an_percent((double)function.plain, (double)python->looks.value);
-    double half = half_width(share, python->looks.value > 0 ? python->looks.value : 1);
-    if (function.plain < LOOKS_LEAST || share - half < FINDINGS_NOISE_PCT)
+    struct part part = part_of(context, function.plain);
+    double share = 100 * part.share, half = 100 * part.half;
+    if (function.plain < LOOKS_LEAST || !(share - half >= FINDINGS_NOISE_PCT))
         return false;
     struct an_finding *finding = an_findings_add(
         findings, "PYTHON_HOST",
@@ -221,13 +223,14 @@ bool an_finding_of_line(struct an_findings_list *findings)
                         title_of(context, &function), share));
     finding->effort = "some lines of code";
     an_finding_note(context, finding,
-                    "%" PRId64 " of %" PRId64 " samples of Python's frames in %s: %.1f ± %.1f %%",
-                    function.plain, python->looks.value, python->window, share, half);
+                    "%" PRId64 " of %" PRId64 " samples of Python's frames in host and "
+                    "unattributed time of %s: %.1f ± %.1f %% of the step",
+                    function.plain, python->plain, python->window, share, half);
     say_where(context, finding, &function);
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - that time) - 1";
     finding->bound = true;
-    line_gain(context, &function, finding);
+    line_gain(context, &part, finding);
     finding->action = action_of(context, &function);
     finding->verify = an_command_rerun(
         context, an_finding_text(context, "%.80s shorter", name_of(context, &function)));
