@@ -221,6 +221,8 @@ bool an_finding_of_line(struct an_findings_list *findings)
         an_finding_text(context,
                         "%s takes %.1f %% of the step on the host, where no operator is recorded",
                         title_of(context, &function), share));
+    if (2 * share >= an_value_or_0(context->result->budget.pct[AN_CLASS_UNATTRIBUTED]))
+        context->result->python.holder = title_of(context, &function);
     finding->effort = "some lines of code";
     an_finding_note(context, finding,
                     "%" PRId64 " of %" PRId64 " samples of Python's frames in host and "

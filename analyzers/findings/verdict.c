@@ -70,6 +70,9 @@ static const char *does_what(struct an_context *context, int class)
         return "leaves the device idle while the host launches, waits or is in the framework";
     if (context->gpu && class == AN_CLASS_UNATTRIBUTED)
         return "leaves the device idle for no known reason";
+    if (class == AN_CLASS_UNATTRIBUTED && context->result->python.holder)
+        return an_finding_text(context, "is outside all ranges, most of it in %s",
+                               context->result->python.holder);
     return does[class];
 }
 
@@ -206,6 +209,8 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
         return "STRAGGLER-BOUND"; /* the link does not limit the run */
     if (class == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
         return "OPAQUE";
+    if (class == AN_CLASS_UNATTRIBUTED && result->python.holder)
+        return bound[AN_CLASS_HOST];
     if (class == AN_CLASS_COMPUTE && context->gpu)
         return device_busy; /* what binds its kernels is the second level */
     if (class == AN_CLASS_COMPUTE && an_memory_speed_pct(result) >= MEMORY_PCT)

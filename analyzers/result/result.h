@@ -678,6 +678,8 @@ struct an_python {
     const struct an_python_line *worker; /* their lines, of looks in which they did not sleep */
     size_t worker_count;
     size_t worker_asleep_count; /* with the lines that follow, at which they only slept */
+    const char *holder; /* "batches (train.py:12)": what of the program the step is in for at least
+                           half of the unattributed time; NULL: none */
 };
 
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
