@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libtacho_hook.so: what the Python hook (tacho_hook) says, as NVTX. Loaded by Python through
- * ctypes; knows nothing of the agent: without a tool attached every call is a no-op, and any NVTX
- * tool understands it. The functions that are called in every step are handed out as functions of
- * Python too (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
+ * ctypes; without a tool attached every call is a no-op, and any NVTX tool understands it. Of
+ * tacho's agent it asks one thing, where that is the tool: whether it pauses for a step. The
+ * functions that are called in every step are handed out as functions of Python too
+ * (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
  *
  * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name,
  * so that a missing field is absent and not 0 (include/tacho_nvtx.h).
@@ -49,7 +50,8 @@ static struct tacho_nvtx hook;
 static struct tacho_nvtx steps;
 static nvtxStringHandle_t step_name;
 static uint64_t step_schema, work_schema, cost_schema, comm_schema;
-static bool is_on_device; /* an accelerator does the work, and the host launches it */
+static bool is_on_device;             /* an accelerator does the work, and the host launches it */
+static int (*recording_paused)(void); /* of the agent; NULL: another tool, or none */
 
 HOOK_EXPORT int tacho_hook_open(const char *name);
 HOOK_EXPORT void *tacho_hook_name(const char *text);
@@ -60,7 +62,7 @@ HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
 HOOK_EXPORT void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops,
                                   unsigned dtype, unsigned pass);
 HOOK_EXPORT void tacho_hook_push_cost(void *name, const void *cost);
-HOOK_EXPORT void tacho_hook_push_step(uint64_t index);
+HOOK_EXPORT int tacho_hook_push_step(uint64_t index);
 HOOK_EXPORT void tacho_hook_pop_step(void);
 HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes,
                                       uint64_t communicator, uint64_t sequence, unsigned ranks);
@@ -70,6 +72,15 @@ HOOK_EXPORT int tacho_hook_functions(void);
 HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
+
+/* The first call of NVTX has loaded the tool. */
+static void find_agent(void)
+{
+    const char *tool = getenv("NVTX_INJECTION64_PATH");
+    void *agent = tool && *tool ? dlopen(tool, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *symbol = agent ? dlsym(agent, "tacho_recording_paused") : NULL;
+    memcpy(&recording_paused, &symbol, sizeof symbol);
+}
 
 /* Registers the NVTX domain of that name, the one of its steps ("NAME.steps") and the payload
  * schemas, which live as long as the process. Returns the version of this interface. */
@@ -96,6 +107,7 @@ int tacho_hook_open(const char *name)
     work_schema = tacho_nvtx_schema(hook.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
     cost_schema = tacho_nvtx_schema(hook.domain, "tacho.work", cost, sizeof cost / sizeof *cost,
                                     sizeof(struct work_cost));
+    find_agent();
     return 1;
 }
 
@@ -161,10 +173,12 @@ void tacho_hook_push_cost(void *name, const void *cost)
     tacho_nvtx_push(&hook, name, cost_schema, cost, sizeof(struct work_cost));
 }
 
-void tacho_hook_push_step(uint64_t index)
+/* Begins a step on the calling thread. Returns whether recording is paused until it ends. */
+int tacho_hook_push_step(uint64_t index)
 {
     struct step_index step_index = {.index = index};
     tacho_nvtx_push(&steps, step_name, step_schema, &step_index, sizeof step_index);
+    return recording_paused && recording_paused();
 }
 
 /* Ends the step that the calling thread has begun last. */
@@ -223,7 +237,7 @@ struct python_method {
 #define PYTHON_FASTCALL 0x80
 
 static struct {
-    struct python_object *none;
+    struct python_object *none, *yes;
     void (*keep)(struct python_object *);
     unsigned long long (*number)(struct python_object *);
     struct python_object *(*error)(void);
@@ -288,8 +302,10 @@ static struct python_object *call_push_step(struct python_object *self,
 {
     uint64_t index = number(argument, count, 0);
     (void)self;
-    tacho_hook_push_step(index);
-    return done(index, 0);
+    if (!tacho_hook_push_step(index))
+        return done(index, 0);
+    python.keep(python.yes);
+    return python.yes;
 }
 
 static struct python_object *call_pop_step(struct python_object *self,
@@ -328,10 +344,10 @@ static bool found(void *target, const char *name)
 /* How many there are; 0: this interpreter does not show its symbols, and ctypes has to do. */
 int tacho_hook_functions(void)
 {
-    bool all = found(&python.none, "_Py_NoneStruct") && found(&python.keep, "Py_IncRef") &&
-               found(&python.number, "PyLong_AsUnsignedLongLong") &&
-               found(&python.error, "PyErr_Occurred") &&
-               found(&python.function, "PyCFunction_NewEx");
+    bool all =
+        found(&python.none, "_Py_NoneStruct") && found(&python.yes, "_Py_TrueStruct") &&
+        found(&python.keep, "Py_IncRef") && found(&python.number, "PyLong_AsUnsignedLongLong") &&
+        found(&python.error, "PyErr_Occurred") && found(&python.function, "PyCFunction_NewEx");
     return all ? (int)(sizeof methods / sizeof *methods) : 0;
 }
 

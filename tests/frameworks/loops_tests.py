@@ -146,3 +146,12 @@ def test_ranks_that_the_program_starts_itself():
     frontier = run.report["ranks"]["frontier"]
     assert run.report["run"]["ranks"] == 2 and frontier["rank"] == 1, (run.report["run"], frontier)
     assert finding(run.report, "STRAGGLER") or finding(run.report, "SLOW_STAGE"), run.report["findings"]
+
+
+def test_a_paused_step_is_without_the_hooks_at_modules():
+    """What they cost is a part of what recording costs, which such steps are there to measure. Nothing else changes: only
+    the teacher's first call, before anything was trained, may be an evaluation."""
+    run = Run("loops.py", "pauses", options=("--overhead", "0.5"))
+    paused = [row[0] for row in run.file.execute('SELECT paused FROM step ORDER BY "index"')]
+    assert 50 < sum(paused) < 150 and run.truth["hooked"] == [1 - p for p in paused[:200]], (paused, run.truth)
+    assert run.report["steps"]["samples_per_step"] == 16 and phase(run, "evaluation")[0] <= 1, run.report["phases"]

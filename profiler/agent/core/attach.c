@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "profiler/agent/core/agent.h"
+#include "profiler/agent/core/record.h"
 
 #define AGENT_EXPORT __attribute__((visibility("default"), used))
 
@@ -165,6 +166,7 @@ static int attach(NvtxGetExportTableFunc_t get)
 AGENT_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get);
 AGENT_EXPORT int InitializeInjectionNvtx(NvtxGetExportTableFunc_t get);
 AGENT_EXPORT int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
+AGENT_EXPORT int tacho_recording_paused(void);
 
 /* Called by each loaded object that has the NVTX 3 headers in it: each has tables of its own.
  * Returns 1, or 0 = leave NVTX off.
@@ -190,4 +192,11 @@ int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module)
     if (module->moduleId == NVTX_EXT_COUNTERS_MODULEID)
         return attach_extension(module, agent_counters);
     return 0;
+}
+
+/* For the Python hook, after it has begun a step: is recording paused for it? What the hook itself
+ * costs is to be missing in such a step as well. */
+int tacho_recording_paused(void)
+{
+    return agent_paused();
 }

@@ -35,7 +35,7 @@ def open_library(folder, domain):
         ("push_work", None, [handle, unsigned]),
         ("cost", handle, [u64, u64, u64, unsigned, unsigned]),
         ("push_cost", None, [handle, handle]),
-        ("push_step", None, [u64]),
+        ("push_step", ctypes.c_int, [u64]),
         ("pop_step", None, []),
         ("push_comm", None, [handle, unsigned, u64, u64, u64, unsigned]),
         ("pop", None, []),

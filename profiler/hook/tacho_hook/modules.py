@@ -65,6 +65,7 @@ class Modules:
         self.evaluates = self.is_other = False  # the last outermost module that was called evaluates; it is not the one that is trained
         self.undecided = None  # steps.passes at a call of that module in evaluation mode with gradients: will a backward pass follow?
         self.helpers = {}  # id of another module that is called without gradients -> (the last step with such a call, was it evaluation)
+        self.out, self.skipped = False, 0  # the hooks are taken out while recording pauses; for so many steps until now
         self.stale = []  # modules with such a hook that could not be taken away at once
 
     def entry(self, module, depth):
@@ -226,9 +227,10 @@ class Modules:
     def is_no_helper(self, key):
         """A helper is called in two steps in a row, or more often."""
         last, answer = self.helpers.get(key, (None, True))
-        if last != steps.index:
-            answer = last is None or last + 1 < steps.index
-            self.helpers[key] = steps.index, answer
+        step = steps.index - self.skipped
+        if last != step:
+            answer = last is None or last + 1 < step
+            self.helpers[key] = step, answer
         return answer
 
     def in_evaluation(self, module=None):
@@ -256,6 +258,17 @@ class Modules:
         for table, key, value in self.hooks:
             table[key] = value
 
+    def pause(self, paused):
+        """Recording pauses for the step that begins, and the steps with and without it are compared: the hooks at modules, which
+        cost most, are missing in it too. Not while a thread is inside of a module, nor where code was compiled with them in place."""
+        if not paused:
+            if self.out and self.limit:
+                self.put_back()
+            self.out = False
+        elif self.limit and self.closed is None and not (self.inside or self.compiled) and (self.is_told or self.compiling is bool):
+            self.out, self.skipped = True, self.skipped + 1
+            self.take_out()
+
     def close(self, module):
         """Until this module, which is running, has ended, no other one is recorded. Not while two threads are inside of modules:
         the other one's ranges must be ended."""
@@ -278,6 +291,7 @@ class Modules:
     def forked(self):
         self.local.__dict__.clear()
         self.inside.clear()
+        self.pause(False)
         if self.closed is not None:
             self.put_back()
             self.stale.append(self.closed)
@@ -310,6 +324,8 @@ class Modules:
             else:
                 self.take_out()
         self.calls, self.local.stack = calls, stack
+        if self.out:
+            self.take_out()
         hooked, bare = sorted(took[0])[4], sorted(took[1])[4] if self.hooks else 0.0
         return COLD * (hooked - bare)
 
@@ -388,6 +404,7 @@ class Modules:
 
 modules = Modules()
 steps.looks.append(modules.step_ended)
+steps.pauses.append(modules.pause)
 
 
 def patch_module(module):

@@ -78,13 +78,14 @@ class Steps:
     def __init__(self):
         self._by_hand = lambda: self  # in place of a reference to an optimizer
         self._by_passes = lambda: None  # while nothing but backward passes is known
+        self.pauses = []  # called with True when a step has begun for which recording is paused, and with False when it has ended
         self.accelerated = []  # called once, when an accelerator is found in use
         self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
         self.in_backward = set()  # threads that run a backward pass; others keep it: it is never replaced
         self.reset()
 
     def reset(self):
-        self.open = False
+        self.open = self.paused = False
         self.index = 0
         self.thread = None
         self.anchor = None  # the optimizer whose updates are the steps
@@ -214,7 +215,11 @@ class Steps:
                 self.accelerated.pop()()
         self.elsewhere = 0
         self.index, self.thread, self.open, self.guessed = index, get_ident(), True, False
-        lib.push_step(index)
+        paused = bool(lib.push_step(index))
+        if paused or self.paused:
+            self.paused = paused
+            for pause in self.pauses:
+                pause(paused)
 
 
 steps = Steps()

@@ -16,10 +16,10 @@ if [ -n "$SAN" ]; then
 else
     needed=$(readelf -d "$LIBTACHO" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libpthread\.so|ld-linux)')
     [ -z "$needed" ] || bad "needs $needed"
-    # the driver, NVTX and NCCL look for these; the Python hook calls the last one
+    # the driver, NVTX and NCCL look for these; the Python hook calls the last two
     exports=$(nm -D --defined-only "$LIBTACHO" | awk '{ print $3 }' | sort | tr '\n' ' ')
     wanted="InitializeInjection InitializeInjectionNvtx InitializeInjectionNvtx2 InitializeInjectionNvtxExtension ncclProfiler_v1 \
-ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 tacho_device_profiler "
+ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 tacho_device_profiler tacho_recording_paused "
     [ "$exports" = "$wanted" ] || bad "exports $exports"
     # static TLS of a library loaded late comes out of a small reserve
     tls=$(($(readelf -lW "$LIBTACHO" | awk '$1 == "TLS" { print $6 }')))
