@@ -71,29 +71,48 @@ static void too_many(struct an_findings_list *findings, const struct an_team *te
     finding->wrong_when = "other programs took the cores: then the threads are not the cause";
 }
 
+/* The part of the step, 0..1, that GEMMs take at least: the time that their FLOPs take at
+ * the peak of the team's cores. 0: not known. */
+static double products(const struct an_context *context, const struct an_team *team)
+{
+    const struct an_value *hfu = &context->result->utilization.hfu;
+    return hfu->valid && team->ranks == 1 && team->threads < team->whole_cores
+               ? hfu->value * (double)team->whole_cores / (double)team->threads
+               : 0;
+}
+
 /* The gain where nothing can be replayed: `compute` of the step becomes `part` of what it is
  * (Amdahl 1967), or that at the speed which the replay of more threads expects at worst. The
- * operators of PyTorch are of any size, and small ones stay on one thread. */
+ * operators of PyTorch are of any size, and small ones stay on one thread: only its GEMMs are
+ * sure to get faster. */
 static void gain_of_threads(const struct an_context *context, struct an_finding *finding,
-                            double compute, double part)
+                            const struct an_team *team, double compute, double part)
 {
+    bool is_torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
+    double scales = is_torch ? fmin(products(context, team), compute) : compute;
     double removed = compute * (1 - part),
-           least = compute * fmax(0, 1 - part / AN_TEAM_SHARED_SPEED);
-    if (an_command_framework(context) == AN_FRAMEWORK_TORCH) {
+           least = scales * fmax(0, 1 - part / AN_TEAM_SHARED_SPEED);
+    if (an_finding_gain_of_lost(100 * least) < FINDINGS_NOISE_PCT) {
         finding->bound = true;
         an_finding_ceiling(finding, 1, removed, "how well its operators scale is not recorded");
-        finding->method =
-            "ceiling by Amdahl's law: all of compute on more threads; small operators "
-            "of PyTorch stay on one";
+        finding->method = is_torch
+                              ? "ceiling by Amdahl's law: all of compute on more threads; small "
+                                "operators of PyTorch stay on one"
+                              : "ceiling by Amdahl's law: all of compute on more threads";
         return;
     }
     finding->gain.low = an_num(an_finding_gain_of_lost(100 * least));
     finding->gain.expected = an_num(an_finding_gain_of_lost(100 * (least + removed) / 2));
     finding->gain.high = an_num(an_finding_gain_of_lost(100 * removed));
-    finding->method = an_finding_text(context,
-                                      "Amdahl's law: compute on more threads, each at %.0f to 100 "
-                                      "%% of its speed today",
-                                      100 * AN_TEAM_SHARED_SPEED);
+    finding->method =
+        is_torch ? an_finding_text(context,
+                                   "Amdahl's law: from GEMMs alone, at %.0f %% of their "
+                                   "speed today, to all of compute on more threads",
+                                   100 * AN_TEAM_SHARED_SPEED)
+                 : an_finding_text(context,
+                                   "Amdahl's law: compute on more threads, each at %.0f to 100 "
+                                   "%% of its speed today",
+                                   100 * AN_TEAM_SHARED_SPEED);
 }
 
 /* Looks at teams that leave cores idle. */
@@ -119,7 +138,7 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
     an_finding_note(context, finding, "compute is %.0f %% of the step (%s)", 100 * compute,
                     an_window_text(context));
     finding->what_if = an_finding_text(context, "threads=%" PRId64, team->useful);
-    gain_of_threads(context, finding, compute, part);
+    gain_of_threads(context, finding, team, compute, part);
     finding->wrong_when = "the work is so small that starting threads takes longer, or the speed "
                           "of memory limits it already";
 }

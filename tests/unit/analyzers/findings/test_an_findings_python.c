@@ -350,8 +350,13 @@ static void test_reductions(void **state)
         if (each) {
             says(each->claim, steps[k].claim);
             says(each->action, "no_sync()");
-            assert_true(each->gain.ceiling);
-            assert_near(each->gain.high.value, 100 * (100 / (100 - steps[k].share) - 1), 0.01);
+            assert_false(each->gain.ceiling || each->bound);
+            assert_near(each->gain.low.value, 100 * (100 / (100 - 0.95 * steps[k].share) - 1),
+                        0.01);
+            assert_near(each->gain.expected.value, 100 * (100 / (100 - 1.4 * steps[k].share) - 1),
+                        0.01);
+            assert_near(each->gain.high.value, 100 * (100 / (100 - 1.8 * steps[k].share) - 1),
+                        0.01);
         }
         fx_close(f);
     }

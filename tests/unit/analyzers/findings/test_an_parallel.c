@@ -173,7 +173,7 @@ static void test_repeated_reductions_beside_backward(void **state)
     assert_non_null(found);
     says(found->claim, "repeat a reduction of the same model before its update and take 10.0 % of");
     says(found->evidence[2], "5 ms of it overlapped with backward");
-    assert_near(found->gain.high.value, 100 * (100 / 85.0 - 1), 0.01);
+    assert_near(found->gain.high.value, 100 * (100 / 82.0 - 1), 0.01);
     fx_close(f);
 }
 
