@@ -211,6 +211,7 @@ static const struct {
                 {"SYNC_STALL", AN_CLASS_HOST},
                 {"GARBAGE", AN_CLASS_HOST},
                 {"PYTHON_HOST", AN_CLASS_HOST},
+                {"PYTHON_HOST", AN_CLASS_UNATTRIBUTED},
                 {"PAGEABLE_COPY", AN_CLASS_COPY},
                 {"LOW_PRECISION", AN_CLASS_COMPUTE},
                 {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE},

@@ -31,37 +31,50 @@
 #define NAMED       3
 #define PLACES_MOST 16
 
-/* How much of the recorded time goes with its cause: at least, expected, at most. More than all of
- * it with a reduction, which also copies gradients into its buckets and back, and takes cores from
- * backward passes; less with a wait, because ranks that are late are waited for elsewhere.
- * Nothing in a recording says how much: it is what programs took with and without the cause
- * (docs/pytorch.md). */
-static const struct part_gone {
-    double least, expected, most;
-} of_reductions = {0.95, 1.4, 1.8}, of_searches = {0.7, 1, 1.3}, of_broadcasts = {0.5, 0.9, 1.25};
+#define Z90 1.645
+#define Z95 1.96
 
-/* Promises what goes of `lost_pct` of the step, ± `half`. Where most of the time is a wait for a
- * slow rank it does not go, so that all of it is a ceiling. */
-static void promise(struct an_context *context, struct an_finding *finding, double lost_pct,
-                    double half, const struct part_gone *part)
+/* How much time the fix saves, as a multiple of the recorded time: at least, expected, at most.
+ * What is more than once comes out of the rest of the step, in proportion: a reduction also copies
+ * gradients into its buckets and back, and takes cores from backward passes. It is less where ranks
+ * that are late are waited for elsewhere instead. No recording says how much: the expected values
+ * of reductions and broadcasts were measured (docs/pytorch.md), the others are margins. */
+static const struct saved {
+    double least, expected, most;
+    const char *basis;
+} of_reductions = {0.95, 1.55, 2.1, "what three programs gained, with a margin around it"},
+  of_broadcasts = {0.5, 0.9, 1.25, "what three programs gained, with a margin around it"},
+  of_searches = {0.7, 1, 1.3, "that time, with a margin that was not measured"};
+
+/* `lost_pct` of the step times a multiple. */
+static double times(double lost_pct, double multiple)
 {
-    double low = part->least * (lost_pct - half);
-    if (low <= 0 || an_comm_mostly_waits(context)) {
+    return multiple > 1 ? lost_pct * (1 + (multiple - 1) * (1 - fmin(lost_pct, 100) / 100))
+                        : lost_pct * multiple;
+}
+
+/* Promises what the fix saves of a share of the step. Where most exposed communication is waiting
+ * for a slow rank, the wait moves elsewhere instead of going away: then the gain is a ceiling. */
+static void promise(struct an_context *context, struct an_finding *finding,
+                    const struct an_class_share *share, const struct saved *saved)
+{
+    double half = isfinite(share->half) ? Z90 / Z95 * share->half : 0;
+    double low = an_finding_gain_of_lost(times(fmax(share->mean - half, 0), saved->least));
+    if (low < FINDINGS_NOISE_PCT || share->steps <= 1 || an_comm_mostly_waits(context)) {
         finding->bound = true;
-        an_finding_ceiling(finding, 100, fmin(part->most * lost_pct, 99), FINDINGS_NOT_REPLAYED);
+        an_finding_ceiling(finding, 100, fmin(times(share->mean, saved->most), 99),
+                           FINDINGS_NOT_REPLAYED);
         finding->method = an_finding_text(
             context, "ceiling: step / (step - %.2f x that time) - 1; nothing was replayed",
-            part->most);
+            saved->most);
         return;
     }
-    finding->gain.low = an_num(an_finding_gain_of_lost(low));
-    finding->gain.expected = an_num(an_finding_gain_of_lost(part->expected * lost_pct));
-    finding->gain.high = an_num(an_finding_gain_of_lost(part->most * (lost_pct + half)));
-    finding->method = an_finding_text(
-        context,
-        "step / (step - %.2f x that time) - 1, 90 %%: %.2f to %.2f times, as measured on programs "
-        "with and without the cause",
-        part->expected, part->least, part->most);
+    finding->gain.low = an_num(low);
+    finding->gain.expected = an_num(an_finding_gain_of_lost(times(share->mean, saved->expected)));
+    finding->gain.high = an_num(an_finding_gain_of_lost(times(share->mean + half, saved->most)));
+    finding->method =
+        an_finding_text(context, "step / (step - %.2f x that time) - 1; %.2f to %.2f times: %s",
+                        saved->expected, saved->least, saved->most, saved->basis);
 }
 
 /* What the thread of a step spends in reductions of gradients. Of a model that reduces k times
@@ -127,7 +140,7 @@ static void each_microstep(struct an_findings_list *findings, const struct an_cl
     finding->action = "reduce gradients of a model in its last backward pass before the update "
                       "only: run the others, with their forward pass, inside of model.no_sync()";
     finding->effort = "some lines of code";
-    promise(context, finding, share->mean, share->half, &of_reductions);
+    promise(context, finding, share, &of_reductions);
     finding->verify = an_command_rerun(context, "model.no_sync() in all but the last micro-step");
     finding->wrong_when = "the ranks wait for a slow rank there: then they wait in the last one "
                           "as long";
@@ -136,7 +149,7 @@ static void each_microstep(struct an_findings_list *findings, const struct an_cl
 /* What DistributedDataParallel does in each step and need not. */
 static const struct habit {
     const char *range, *id, *claim, *action, *option, *wrong_when;
-    const struct part_gone *gone;
+    const struct saved *saved;
 } habits[] = {
     {"unused parameters looked for", "DDP_UNUSED_PARAMETERS",
      "DistributedDataParallel looks for unused parameters after each forward pass",
@@ -204,7 +217,7 @@ static void look_at_habit(struct an_findings_list *findings, const struct habit 
                     share.steps);
     finding->action = habit->action;
     finding->effort = "an argument";
-    promise(context, finding, share.mean, share.half, habit->gone);
+    promise(context, finding, &share, habit->saved);
     finding->verify = an_command_rerun(context, habit->option);
     finding->wrong_when = habit->wrong_when;
 }

@@ -37,30 +37,53 @@ static bool is_of(const struct an_python_line *line, const struct an_python_line
     return !strcmp(line->function, other->function) && !strcmp(line->file, other->file);
 }
 
-/* Is the loop of the steps written in the function: is the thread inside of it at nearly every
- * look, also while it trains? Its name would say nothing, and no program can do without it. The
- * code of a file outside of its functions is named after lines in any case. */
-static bool holds_loop(const struct an_python *python, const struct an_python_line *first)
+/* Looks at the function of `first` in all, and those of them while the thread trains. */
+static void count_function(const struct an_python *python, const struct an_python_line *first,
+                           int64_t *total, int64_t *trains)
 {
-    int64_t total = 0, host = 0;
-    if (first->function[0] == '<')
-        return true;
+    *total = *trains = 0;
     for (size_t i = 0; i < python->line_count; i++)
         if (is_of(&python->line[i], first)) {
-            total += python->line[i].total;
-            host += python->line[i].host;
+            *total += python->line[i].total;
+            *trains += python->line[i].busy;
         }
+}
+
+/* Looks while the thread trains: the function around all others is in each of them. */
+static int64_t training_looks(const struct an_python *python)
+{
+    int64_t most = 0, total, trains;
+    for (size_t i = 0; i < python->line_count; i++) {
+        count_function(python, &python->line[i], &total, &trains);
+        most = trains > most ? trains : most;
+    }
+    return most;
+}
+
+/* Is the loop of the steps written in the function: is the thread inside of it at nearly every
+ * look, also while it trains (`training` looks)? Its name would say nothing, and no program can do
+ * without it. One that takes nearly all of the step is seen while the thread trains only where a
+ * look falls between the two. The code of a file outside of its functions is named after lines in
+ * any case. */
+static bool holds_loop(const struct an_python *python, const struct an_python_line *first,
+                       int64_t training)
+{
+    int64_t total, trains;
+    if (first->function[0] == '<')
+        return true;
+    count_function(python, first, &total, &trains);
     return (double)total >= LOOP_PART * (double)python->looks.value &&
-           (double)(total - host) >= TRAINS_PART * (double)total;
+           (double)trains >= TRAINS_PART * (double)total &&
+           (double)trains >= LOOP_PART * (double)training;
 }
 
 /* Adds up the lines of the function that `first` is in; lines come largest first. */
 static struct function sum_function(const struct an_python *python,
-                                    const struct an_python_line *first)
+                                    const struct an_python_line *first, int64_t training)
 {
     struct function sum = {.name = first->function,
                            .file = first->file,
-                           .in_loop = holds_loop(python, first),
+                           .in_loop = holds_loop(python, first, training),
                            .from = first->line,
                            .to = first->line};
     for (size_t i = 0; i < python->line_count; i++) {
@@ -81,10 +104,11 @@ static struct function sum_function(const struct an_python *python,
 static struct function largest_function(const struct an_python *python)
 {
     struct function largest = {0};
+    int64_t training = training_looks(python);
     for (size_t i = 0; i < python->line_count; i++) {
         if (!python->line[i].program || !python->line[i].plain)
             continue;
-        struct function sum = sum_function(python, &python->line[i]);
+        struct function sum = sum_function(python, &python->line[i], training);
         if (sum.plain > largest.plain)
             largest = sum;
     }
@@ -102,6 +126,7 @@ static const char *file_name(const char *path)
  * 90 % interval of that. */
 struct part {
     double share, half;
+    bool of_one_step; /* its spread over the steps is not known */
 };
 
 /* Their `plain` looks as a part of all in host and unattributed time, times that time, which the
@@ -113,14 +138,15 @@ static struct part part_of(const struct an_context *context, int64_t plain)
     struct an_class_share host, rest;
     if (python->plain <= 0 || an_class_share(context, AN_CLASS_HOST, &host) ||
         an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
-        return (struct part){NAN, NAN};
+        return (struct part){NAN, NAN, true};
     /* The line has no part in the time in which the thread waits for a core. */
     double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
     double looks = (double)python->plain, part = (double)plain / looks,
            all = (host.mean + rest.mean * ran) / 100;
     double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
-           of_steps = Z90 / 196 * part * sqrt(host.half * host.half + rest.half * rest.half);
-    return (struct part){part * all, sqrt(of_looks * of_looks + of_steps * of_steps)};
+           of_steps = Z90 / 196 * part * hypot(host.half, rest.half);
+    bool of_one_step = !isfinite(of_steps);
+    return (struct part){part * all, hypot(of_looks, of_one_step ? 0 : of_steps), of_one_step};
 }
 
 /* Says where the time is: lines of the function, and whether it ran or slept. */
@@ -143,7 +169,8 @@ static bool line_gain(const struct an_context *context, const struct part *part,
 {
     double share = part->share, half = hypot(part->half, UNKNOWN_PART);
     if (context->lane_count != 1 || context->result->python.plain < LOOKS_LEAST ||
-        share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 || share >= 0.99)
+        part->of_one_step || share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 ||
+        share >= 0.99)
         return false;
     double high = fmin(share + half, 0.99), low = share - half;
     finding->gain = (struct an_gain){.low = an_num(100 * low / (1 - low)),
@@ -221,13 +248,18 @@ bool an_finding_of_line(struct an_findings_list *findings)
         an_finding_text(context,
                         "%s takes %.1f %% of the step on the host, where no operator is recorded",
                         title_of(context, &function), share));
-    if (2 * share >= an_value_or_0(context->result->budget.pct[AN_CLASS_UNATTRIBUTED]))
+    const struct an_value *pct = context->result->budget.pct;
+    double host = an_value_or_0(pct[AN_CLASS_HOST]),
+           unattributed = an_value_or_0(pct[AN_CLASS_UNATTRIBUTED]);
+    if (unattributed > 0 && 2 * (share - host) >= unattributed) /* all host time may be its own */
         context->result->python.holder = title_of(context, &function);
     finding->effort = "some lines of code";
-    an_finding_note(context, finding,
-                    "%" PRId64 " of %" PRId64 " samples of Python's frames in host and "
-                    "unattributed time of %s: %.1f ± %.1f %% of the step",
-                    function.plain, python->plain, python->window, share, half);
+    an_finding_note(
+        context, finding,
+        "%" PRId64 " of %" PRId64 " samples of Python's frames in host and "
+        "unattributed time of %s, without waits for a core: %.1f %% of the step (90 %%: "
+        "± %.1f)",
+        function.plain, python->plain, python->window, share, half);
     say_where(context, finding, &function);
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - that time) - 1";
@@ -351,7 +383,8 @@ void an_finding_lines(struct an_context *context, struct an_finding *finding)
         const struct an_python_line *line = &python->line[i];
         if (!line->program || line->host_pct.value < FINDINGS_NOISE_PCT)
             continue;
-        an_finding_note(context, finding, "Python: %.80s:%" PRId64 " (%.80s), %.1f %% of the step",
+        an_finding_note(context, finding,
+                        "Python: %.80s:%" PRId64 " (%.80s), %.1f %% of the samples",
                         file_name(line->file), line->line, line->function, line->host_pct.value);
         named++;
     }

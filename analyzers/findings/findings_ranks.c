@@ -55,7 +55,7 @@ static const char *where_to_look(enum an_step_stage stage)
 }
 
 /* The line of Python with most host time on that rank, where frames were recorded: "sleep_a_while
- * (train.py:31), in 45 % of its step"; NULL: it is not known. */
+ * (train.py:31), in 45 % of its samples"; NULL: it is not known. */
 static const char *line_of_rank(struct an_context *context, int64_t rank)
 {
     struct an_python_line line;
@@ -67,7 +67,7 @@ static const char *line_of_rank(struct an_context *context, int64_t rank)
         if (an_python_line_of_lane(context, k, &line, &pct) != 1)
             return NULL;
         const char *slash = strrchr(line.file, '/'), *file = slash ? slash + 1 : line.file;
-        return an_finding_text(context, "%.80s (%.80s:%" PRId64 "), in %.0f %% of its step",
+        return an_finding_text(context, "%.80s (%.80s:%" PRId64 "), in %.0f %% of its samples",
                                line.function, file, line.line, pct);
     }
     return NULL;

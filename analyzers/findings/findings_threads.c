@@ -71,9 +71,9 @@ static void too_many(struct an_findings_list *findings, const struct an_team *te
     finding->wrong_when = "other programs took the cores: then the threads are not the cause";
 }
 
-/* The part of the step, 0..1, that GEMMs take at least: the time that their FLOPs take at
- * the peak of the team's cores. 0: not known. */
-static double products(const struct an_context *context, const struct an_team *team)
+/* About the part of the step, 0..1, that matrix work with known FLOPs takes: at the peak of the
+ * team's cores. 0: not known. */
+static double gemm_share(const struct an_context *context, const struct an_team *team)
 {
     const struct an_value *hfu = &context->result->utilization.hfu;
     return hfu->valid && team->ranks == 1 && team->threads < team->whole_cores
@@ -83,13 +83,14 @@ static double products(const struct an_context *context, const struct an_team *t
 
 /* The gain where nothing can be replayed: `compute` of the step becomes `part` of what it is
  * (Amdahl 1967), or that at the speed which the replay of more threads expects at worst. The
- * operators of PyTorch are of any size, and small ones stay on one thread: only its GEMMs are
- * sure to get faster. */
+ * operators of PyTorch are of any size, and small ones stay on one thread: the low end has its
+ * GEMMs alone, of which the replay, which shares all of compute among the threads, knows nothing.
+ */
 static void gain_of_threads(const struct an_context *context, struct an_finding *finding,
                             const struct an_team *team, double compute, double part)
 {
     bool is_torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
-    double scales = is_torch ? fmin(products(context, team), compute) : compute;
+    double scales = is_torch ? fmin(gemm_share(context, team), compute) : compute;
     double removed = compute * (1 - part),
            least = scales * fmax(0, 1 - part / AN_TEAM_SHARED_SPEED);
     if (an_finding_gain_of_lost(100 * least) < FINDINGS_NOISE_PCT) {
@@ -104,6 +105,7 @@ static void gain_of_threads(const struct an_context *context, struct an_finding 
     finding->gain.low = an_num(an_finding_gain_of_lost(100 * least));
     finding->gain.expected = an_num(an_finding_gain_of_lost(100 * (least + removed) / 2));
     finding->gain.high = an_num(an_finding_gain_of_lost(100 * removed));
+    finding->what_if = is_torch ? NULL : finding->what_if;
     finding->method =
         is_torch ? an_finding_text(context,
                                    "Amdahl's law: from GEMMs alone, at %.0f %% of their "

@@ -150,5 +150,6 @@ void an_python_add_stack(const struct an_trace *trace, struct an_python_sums *su
             continue;
         sums->seen[name] = stack + 1;
         line->total += counts->all[stack];
+        line->busy += counts->all[stack] - counts->host[stack];
     }
 }

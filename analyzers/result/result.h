@@ -645,6 +645,7 @@ struct an_python_line {
     int64_t line;
     bool program;        /* of the program itself: no library of Python's, no installed package */
     int64_t self, total; /* looks at it as the innermost frame; as any frame */
+    int64_t busy;        /* of `total`: in time of other classes than host and unattributed */
     int64_t own;         /* looks in which it was the innermost line of the program itself */
     int64_t host;        /* of `own`: in time of the class host or in unattributed time */
     int64_t plain;       /* of `host`: neither in code of a framework that the line called
@@ -678,8 +679,8 @@ struct an_python {
     const struct an_python_line *worker; /* their lines, of looks in which they did not sleep */
     size_t worker_count;
     size_t worker_asleep_count; /* with the lines that follow, at which they only slept */
-    const char *holder; /* "batches (train.py:12)": what of the program the step is in for at least
-                           half of the unattributed time; NULL: none */
+    const char *holder; /* "batches (train.py:12)": the function, or lines of the loop, in which at
+                           least half of the unattributed time is spent; NULL: none */
 };
 
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */

@@ -94,6 +94,7 @@ struct an_context {
     struct an_exchanges *exchanges;   /* ranks_compare.h; NULL: no communication */
     struct an_calls *calls; /* attribution.h: operators that launched device work; NULL: none */
     bool roles_known;       /* some range in a step has a role */
+    bool sizes_carried;     /* paused steps have the tokens or samples of the step before them */
     bool ceilings_later;    /* some ceilings were measured after the recording */
     const char *problem[32];
     size_t problems;

@@ -67,7 +67,8 @@ static int64_t *amount_of(struct an_step *step, bool tokens)
 }
 
 /* Fills in the samples or tokens of each step of a lane that declares none: the last value of the
- * counter before the step ends, because it is written where it changes. */
+ * counter before the step ends, because it is written where it changes. The hook does not look at
+ * the batch of a step in which recording is paused. */
 static void fill_hooked(struct an_context *context, const struct an_lane *lane, const char *name,
                         bool tokens)
 {
@@ -79,8 +80,10 @@ static void fill_hooked(struct an_context *context, const struct an_lane *lane, 
             continue;
         size_t after = an_times_seek(trace->counter.time, track->counter_first,
                                      an_counter_end(track), an_time_add(end, 1));
-        if (after > track->counter_first)
-            *amount = (int64_t)trace->counter.value[after - 1];
+        if (after == track->counter_first)
+            continue;
+        *amount = (int64_t)trace->counter.value[after - 1];
+        context->sizes_carried = context->sizes_carried || context->step[i].paused;
     }
 }
 

@@ -72,11 +72,12 @@ struct durations {
     size_t with_count, without_count;
 };
 
-/* Takes the steps of the most frequent size, so that both kinds do the same work. */
+/* Takes the steps of the most frequent size, so that both kinds do the same work. Where the size of
+ * paused steps is not known it takes all: which ones are paused was drawn. */
 static int take_durations(struct an_context *context, struct durations *durations)
 {
     const struct an_steps *steps = &context->result->steps;
-    bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid;
+    bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid && !context->sizes_carried;
     size_t room = (size_t)steps->counted;
     *durations = (struct durations){
         .with = an_arena_zero(context->scratch, room, sizeof *durations->with),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libtacho_hook.so: what the Python hook (tacho_hook) says, as NVTX. Loaded by Python through
- * ctypes; without a tool attached every call is a no-op, and any NVTX tool understands it. Of
- * tacho's agent it asks one thing, where that is the tool: whether it pauses for a step. The
+ * ctypes; without a tool attached every call is a no-op, and any NVTX tool understands it. It asks
+ * one thing of tacho's agent, if that is the tool: whether recording is paused for a step. The
  * functions that are called in every step are handed out as functions of Python too
  * (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
  *
@@ -73,7 +73,7 @@ HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
-/* The first call of NVTX has loaded the tool. */
+/* Finds the agent's function. Call after the first call of NVTX, which loads the tool. */
 static void find_agent(void)
 {
     const char *tool = getenv("NVTX_INJECTION64_PATH");

@@ -327,7 +327,7 @@ def reinforces(_):
     policy = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2))
     value = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer = torch.optim.Adam(list(policy.parameters()) + list(value.parameters()), 3e-4)
-    world, rounds, steps = Pole(), 30, 64
+    world, rounds, steps = Pole(), 80, 64  # the environment is a tenth of it: fewer would be too few looks at it
     state = world.reset()
     with timed("loop"):
         for _ in range(rounds):

@@ -65,7 +65,9 @@ class Modules:
         self.evaluates = self.is_other = False  # the last outermost module that was called evaluates; it is not the one that is trained
         self.undecided = None  # steps.passes at a call of that module in evaluation mode with gradients: will a backward pass follow?
         self.helpers = {}  # id of another module that is called without gradients -> (the last step with such a call, was it evaluation)
-        self.out, self.skipped = False, 0  # the hooks are taken out while recording pauses; for so many steps until now
+        self.out, self.skipped = False, 0  # recording is paused and the hooks are out; how many steps were without them so far
+        self.since = self.without = 0.0  # when the last pause began; seconds of pauses since the last look
+        self.threads = 0  # that ever ran a module
         self.stale = []  # modules with such a hook that could not be taken away at once
 
     def entry(self, module, depth):
@@ -97,6 +99,7 @@ class Modules:
                 stack = local.stack
             except AttributeError:
                 stack = local.stack = []
+                self.threads += 1
             depth = len(stack) + 1
             limit = self.limit
             if depth > limit:
@@ -259,15 +262,25 @@ class Modules:
             table[key] = value
 
     def pause(self, paused):
-        """Recording pauses for the step that begins, and the steps with and without it are compared: the hooks at modules, which
-        cost most, are missing in it too. Not while a thread is inside of a module, nor where code was compiled with them in place."""
+        """True: recording is paused for the step that has just begun, so it runs without the hooks at modules, which are most of the
+        cost that paused steps measure. False: they are put back. They stay in place while a module runs, where several threads run
+        modules, and where something was compiled."""
+        now = time.perf_counter()
+        if self.out:
+            self.without += now - self.since
+        self.since = now
         if not paused:
             if self.out and self.limit:
                 self.put_back()
             self.out = False
-        elif self.limit and self.closed is None and not (self.inside or self.compiled) and (self.is_told or self.compiling is bool):
+        elif self.may_go():
             self.out, self.skipped = True, self.skipped + 1
             self.take_out()
+
+    def may_go(self):
+        """Can the hooks be taken out now?"""
+        is_in_use = self.inside or self.closed is not None or self.threads > 1
+        return self.hooks and self.limit and not is_in_use and not self.compiled and (self.is_told or self.compiling is bool)
 
     def close(self, module):
         """Until this module, which is running, has ended, no other one is recorded. Not while two threads are inside of modules:
@@ -281,8 +294,7 @@ class Modules:
         self.closed = module
         own["_forward_hooks"][self.key] = self.reopen
         always[self.key] = True
-        for table, key, _ in self.hooks:
-            del table[key]
+        self.take_out()
 
     def unhook(self, module):
         module.__dict__["_forward_hooks"].pop(self.key, None)
@@ -291,6 +303,7 @@ class Modules:
     def forked(self):
         self.local.__dict__.clear()
         self.inside.clear()
+        self.threads = 0
         self.pause(False)
         if self.closed is not None:
             self.put_back()
@@ -313,6 +326,7 @@ class Modules:
         self.name(nothing, "hook.measure")
         stack = getattr(self.local, "stack", [])
         self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
+        self.put_back()
         took = ([], [])  # with and without the hooks, in turn; processor time: other programs take the core for longer than a range takes
         for i in range(18):
             t = time.thread_time()
@@ -376,7 +390,9 @@ class Modules:
                 self.unhook(module)
             self.stale = []
         now = time.perf_counter()
-        seconds, self.looked = now - self.looked, now
+        if self.out:  # the step that has ended was paused
+            self.without, self.since = self.without + now - self.since, now
+        seconds, self.looked, self.without = now - self.looked - self.without, now, 0.0
         calls, self.calls = self.calls, [0] * (self.DEEPEST + 1)
         if not self.counter:
             self.counter = lib.counter(b"hook.module_depth")
@@ -412,7 +428,9 @@ def patch_module(module):
 
 
 def may_compile():
-    """From here on PyTorch is asked whether it traces what it calls. Before, that would be two calls for each answer."""
+    """From here on PyTorch is asked whether it traces what it calls. Before, that would be two calls for each answer. What is compiled now
+    has the hooks in it."""
+    modules.pause(False)
     modules.compiling = getattr(sys.modules.get("torch.compiler"), "is_compiling", bool)
 
 

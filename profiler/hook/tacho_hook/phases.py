@@ -62,7 +62,6 @@ def patch_fsync(module):
 def patch_compilation(module):
     def begin(*arguments):
         may_compile()
-        modules.pause(False)
         modules.compiled = counts.off = True
         take_out()
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)

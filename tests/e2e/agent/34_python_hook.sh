@@ -656,5 +656,36 @@ diff want deep.out > difference || wrong "hooks: $(cat difference)"
 record flat "$python" deep.py flat
 [ "$(head -n 1 flat.out)" = "inside $inside outside $inside" ] || wrong "no module around the others: $(cat flat.out)"
 [ "$(one flat "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 0.0 ] || wrong "flat: no word"
+# a step in which recording is paused: without the hooks, but not in a process that is forked from it, nor once two threads run modules
+cat > paused.py << 'PYTHON'
+import os, threading, torch
+from torch.nn.modules import module as m
+count = lambda: len(m._global_forward_hooks) + len(m._global_forward_pre_hooks)
+net = torch.nn.Sequential(torch.nn.Linear(8, 8))
+opt, forked = torch.optim.SGD(net.parameters(), 0.1), None
+def steps(n):
+    global forked
+    for _ in range(n):
+        yield count()
+        if not count() and forked is None:
+            read, write = os.pipe()
+            child = os.fork()
+            if not child:
+                os.write(write, b"%d" % count())
+                os._exit(0)
+            os.waitpid(child, 0)
+            forked = int(os.read(read, 9))
+        net(torch.ones(4, 8)).sum().backward(); opt.step()
+first = list(steps(200))
+other = threading.Thread(target=lambda: net(torch.ones(4, 8)))
+other.start(); other.join()
+list(steps(1))
+print("at first", set(first[:10]), "later", sorted(set(first)), "forked", forked, "two threads", set(steps(100)))
+print(hasattr(m, "_global_forward_hooks_always_called"))
+PYTHON
+TACHO_HOOK=debug "$TACHO" run --no-peak --no-counters --overhead 0.5 -o paused -- "$python" paused.py > paused.out 2> paused.err < /dev/null ||
+    wrong "paused: exit code $? ($(tail -n 3 paused.err))"
+[ "$(tail -n 1 paused.out)" = False ] || [ "$(head -n 1 paused.out)" = "at first {2} later [0, 2] forked 2 two threads {2}" ] ||
+    wrong "hooks while recording is paused: $(cat paused.out)"
 [ $bad = 0 ] && echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 exit $bad

@@ -351,11 +351,11 @@ static void test_reductions(void **state)
             says(each->claim, steps[k].claim);
             says(each->action, "no_sync()");
             assert_false(each->gain.ceiling || each->bound);
-            assert_near(each->gain.low.value, 100 * (100 / (100 - 0.95 * steps[k].share) - 1),
-                        0.01);
-            assert_near(each->gain.expected.value, 100 * (100 / (100 - 1.4 * steps[k].share) - 1),
-                        0.01);
-            assert_near(each->gain.high.value, 100 * (100 / (100 - 1.8 * steps[k].share) - 1),
+            double share = steps[k].share, rest = 1 - share / 100;
+            assert_near(each->gain.low.value, 100 * (100 / (100 - 0.95 * share) - 1), 0.01);
+            assert_near(each->gain.expected.value,
+                        100 * (100 / (100 - share * (1 + 0.55 * rest)) - 1), 0.01);
+            assert_near(each->gain.high.value, 100 * (100 / (100 - share * (1 + 1.1 * rest)) - 1),
                         0.01);
         }
         fx_close(f);

@@ -307,6 +307,8 @@ static void test_too_few(void **state)
     fx_close(f);
 }
 
+static double peak; /* FLOP/s of the four cores; 0: not known */
+
 /* A program of PyTorch that sets one thread itself: no variable of its environment says it, and the
  * hook's counter does. `cores`: those behind the four CPUs; 0: the file does not say. */
 static const struct an_finding *torch_threads(struct fixture *f, int threads, int by_variable,
@@ -321,7 +323,9 @@ static const struct an_finding *torch_threads(struct fixture *f, int threads, in
     fx_counter(f, fx_track(f, f->process, "counter", "host.threads", NULL), 10 * MS, threads);
     fx_counter(f, fx_track(f, f->process, "counter", "host.threads_by_variable", NULL), 10 * MS,
                by_variable);
-    return finding(fx_analyze(f), "IDLE_CORES");
+    return finding(
+        fx_analyze_with(f, &(struct an_options){.file = "run.tacho", .peak_flops = peak}),
+        "IDLE_CORES");
 }
 
 static void test_threads_of_pytorch(void **state)
@@ -342,6 +346,17 @@ static void test_threads_of_pytorch(void **state)
     assert_string_equal(idle->setting, "OMP_NUM_THREADS=4");
     fx_close(f);
     assert_null(torch_threads(f, 4, 0, 0));
+    fx_close(f);
+    /* 1000 FLOPs take 60 ms of a step at the peak of one core: they alone at 85 % of its speed on
+     * four, or all of compute at its speed. */
+    peak = 4 * 1000 / 0.06;
+    idle = torch_threads(f, 1, 0, 0);
+    peak = 0;
+    assert_non_null(idle);
+    assert_false(idle->gain.ceiling);
+    assert_near(idle->gain.low.value, 100 * (1 / (1 - 0.6 * (1 - 0.25 / 0.85)) - 1), 0.1);
+    assert_near(idle->gain.high.value, 150, 1);
+    assert_null(idle->what_if);
     fx_close(f);
 }
 

@@ -179,6 +179,34 @@ static void test_lines_of_the_loop(void **state)
     fx_close(f);
 }
 
+/* A function in which the thread is at nearly every look does not hold the loop for that: of looks
+ * at work, only those that fall between the two find it there.
+ */
+static void test_function_that_takes_nearly_all(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 40; i++) {
+        int64_t start = 20 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 20 * MS, 8, false);
+        fx_slice(f, f->thread, start + 19 * MS, start + 20 * MS, "forward", work);
+        for (int k = 0; k < 19; k++)
+            look(&looks, 0, start + k * MS + MS / 2, looks.load);
+        look(&looks, 0, start + 19 * MS + MS / 2, i % 2 ? looks.train : looks.load);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *finding = NULL;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST"))
+            finding = &result->findings[i];
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->claim, "load (data (1).py:7) takes 95.0 %"));
+    fx_close(f);
+}
+
 /* Of 4 ms in each step that no range covers the thread waits 3 for a core: the line can save the
  * other one at most. */
 static void test_a_wait_for_a_core_is_not_the_lines(void **state)
@@ -204,6 +232,53 @@ static void test_a_wait_for_a_core_is_not_the_lines(void **state)
     assert_non_null(strstr(finding->claim, "takes 10.0 % of the step"));
     assert_true(finding->gain.high.value > 11 && finding->gain.high.value < 20);
     assert_string_equal(result->verdict_class, "UNEXPLAINED"); /* most of it is the waits */
+    fx_close(f);
+}
+
+/* The function is in a range of the program for 3 of 10 ms, and the 3 ms that no range covers are
+ * not its own: nothing of the program explains them.
+ */
+static void test_no_holder_by_host_time(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000), host = fx_kind(f, "host");
+    for (int i = 0; i < 60; i++) {
+        int64_t start = 10 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+        fx_slice(f, f->thread, start, start + 3 * MS, "augment", host);
+        fx_slice(f, f->thread, start + 6 * MS, start + 10 * MS, "forward", work);
+        for (int k = 0; k < 10; k++)
+            look(&looks, 0, start + k * MS + MS / 2, k < 3 ? looks.load : looks.train);
+    }
+    const struct an_result *result = fx_analyze(f);
+    assert_null(result->python.holder);
+    assert_null(strstr(result->verdict, "load"));
+    fx_close(f);
+}
+
+/* One step says nothing of how steps differ: the function has a ceiling. */
+static void test_one_step(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    fx_step(f, f->process, f->thread, 0, 0, 1000 * MS, 8, false);
+    fx_slice(f, f->thread, 400 * MS, 1000 * MS, "forward", work);
+    for (int k = 0; k < 40; k++)
+        look(&looks, 0, k * 10 * MS + MS, looks.load);
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *finding = NULL;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST"))
+            finding = &result->findings[i];
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->claim, "takes 40.0 % of the step"));
+    assert_true(finding->gain.ceiling);
     fx_close(f);
 }
 
@@ -381,8 +456,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_steps),
         cmocka_unit_test(test_lines_of_the_loop),
+        cmocka_unit_test(test_function_that_takes_nearly_all),
         cmocka_unit_test(test_a_wait_for_a_core_is_not_the_lines),
         cmocka_unit_test(test_code_of_a_framework),
+        cmocka_unit_test(test_no_holder_by_host_time),
+        cmocka_unit_test(test_one_step),
         cmocka_unit_test(test_time_of_another_finding),
         cmocka_unit_test(test_lines_of_a_loader),
         cmocka_unit_test(test_absent),
