@@ -135,6 +135,7 @@ struct part {
 static struct part part_of(const struct an_context *context, int64_t plain)
 {
     const struct an_python *python = &context->result->python;
+    const struct an_value *pct = context->result->budget.pct;
     struct an_class_share host, rest;
     if (python->plain <= 0 || an_class_share(context, AN_CLASS_HOST, &host) ||
         an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
@@ -142,7 +143,9 @@ static struct part part_of(const struct an_context *context, int64_t plain)
     /* The line has no part in the time in which the thread waits for a core. */
     double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
     double looks = (double)python->plain, part = (double)plain / looks,
-           all = (host.mean + rest.mean * ran) / 100;
+           all = (an_value_or_0(pct[AN_CLASS_HOST]) +
+                  an_value_or_0(pct[AN_CLASS_UNATTRIBUTED]) * ran) /
+                 100;
     double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
            of_steps = Z90 / 196 * part * hypot(host.half, rest.half);
     bool of_one_step = !isfinite(of_steps);

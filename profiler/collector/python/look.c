@@ -16,6 +16,7 @@
 
 #define DEEPEST  50       /* generations below the collector */
 #define FIRST_NS 20000000 /* between two looks for an interpreter in a program, at first */
+#define TRIES    3        /* to read a thread that changes meanwhile, as busy code does most */
 
 bool col_python_looker_open(struct col_python_looker *looker)
 {
@@ -181,7 +182,9 @@ void col_python_looker_look(struct col_python_looker *looker,
             if (!col_task_look(task, process->pid, &memory, &look.state))
                 continue;
             look.tid = task->tid;
-            int rc = take_frames(looker, process, &memory, &thread[k], &look);
+            int rc = -EAGAIN;
+            for (int tries = 0; tries < TRIES && rc == -EAGAIN; tries++)
+                rc = take_frames(looker, process, &memory, &thread[k], &look);
             looker->torn += rc == -EAGAIN;
             looker->lost += rc == -ENOSPC || rc == -ENOMEM;
             if (rc || !look.count)
