@@ -526,8 +526,8 @@ static void test_experts(void **state)
     fx_close(f);
 }
 
-/* What an argument switches off goes before all of the exposed communication unless the rest of it
- * is more than twice as long. */
+/* What an argument switches off goes before all of the exposed communication: its gain is promised.
+ * One that is so short that it is only a ceiling goes after it. */
 static void test_habit_of_ranks(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -535,10 +535,11 @@ static void test_habit_of_ranks(void **state)
     for (int i = 0; i < 2; i++) {
         const struct an_result *r = make(
             f, (struct job){
-                   .slow = -1, .broadcast = i ? 1500 : 3000, .more_transfer = 4600, .input = 1});
+                   .slow = -1, .broadcast = i ? 350 : 3000, .more_transfer = 4600, .input = 1});
         const struct an_finding *all = found(r, "EXPOSED_COMM"), *habit = found(r, "DDP_BUFFERS");
         assert_non_null(all);
         assert_non_null(habit);
+        assert_int_equal(habit->gain.ceiling, i == 1);
         assert_int_equal(habit < all, i == 0);
         fx_close(f);
     }
