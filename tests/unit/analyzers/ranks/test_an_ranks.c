@@ -526,6 +526,12 @@ static void test_experts(void **state)
     fx_close(f);
 }
 
+/* The part of the step whose end gains so many per cent. */
+static double lost(double gain)
+{
+    return gain / (100 + gain);
+}
+
 /* What an argument switches off goes before all of the exposed communication: its gain is promised.
  * One that is so short that it is only a ceiling goes after it. */
 static void test_habit_of_ranks(void **state)
@@ -541,6 +547,12 @@ static void test_habit_of_ranks(void **state)
         assert_non_null(habit);
         assert_int_equal(habit->gain.ceiling, i == 1);
         assert_int_equal(habit < all, i == 0);
+        if (i == 0) { /* 0.9 times the broadcasts, 0.5 to 1.25 times */
+            double share = lost(habit->gain.expected.value) / 0.9;
+            assert_near(lost(habit->gain.low.value), 0.5 * share, 1e-6);
+            assert_near(lost(habit->gain.high.value), share * (1 + 0.25 * (1 - share)), 1e-6);
+            assert_near(share, 3e6 * (double)r->budget.steps / (double)r->budget.step_ns, 0.01);
+        }
         fx_close(f);
     }
 }
