@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* So many standard deviations around the mean of a normal distribution hold 90 and 95 %. */
+#define AN_Z90 1.645
+#define AN_Z95 1.96
+
 void an_sort(double *values, size_t count);
 /* Sorts numbers and drops those that are there already; how many different ones are left. */
 size_t an_distinct(int64_t *numbers, size_t count);

@@ -374,7 +374,7 @@ static struct an_growth growth_of(const struct an_context *context, const struct
     if (count + 1 < STEPS_LEAST)
         return no_growth("fewer than 10 counted steps with a value");
     double mean = an_mean(changes, count),
-           half = 1.96 * an_sd(changes, count) / sqrt((double)count);
+           half = AN_Z95 * an_sd(changes, count) / sqrt((double)count);
     growth.bytes_per_step = an_num(mean);
     growth.low = an_num(mean - half);
     growth.high = an_num(mean + half);

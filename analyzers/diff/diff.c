@@ -467,7 +467,7 @@ void an_diff_free(struct an_diff *diff)
 double an_diff_within_pct(const struct an_diff *diff)
 {
     const struct an_diff_row *step = &diff->step;
-    return isnan(step->low) ? NAN : 100 * (step->high - step->low) / (2 * 1.96) / step->good;
+    return isnan(step->low) ? NAN : 100 * (step->high - step->low) / (2 * AN_Z95) / step->good;
 }
 
 /* Steps that are alike only together: several workers of a loader finish their batches at about the

@@ -51,6 +51,12 @@ void an_finding_no_gain(struct an_finding *finding)
     finding->effort = "another recording";
 }
 
+const char *an_finding_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 void an_finding_at_most_medium(struct an_finding *finding)
 {
     if (finding->confidence > AN_MEDIUM)
@@ -97,8 +103,13 @@ struct an_class_share an_share_of_values(const double *values, size_t count)
     for (size_t i = 0; i < count; i++)
         share.touched += values[i] > 0;
     share.mean = count ? an_mean(values, count) : 0;
-    share.half = count > 1 ? 1.96 * an_sd(values, count) / sqrt((double)count) : INFINITY;
+    share.half = count > 1 ? AN_Z95 * an_sd(values, count) / sqrt((double)count) : INFINITY;
     return share;
+}
+
+double an_share_half_90(const struct an_class_share *share)
+{
+    return isfinite(share->half) ? AN_Z90 / AN_Z95 * share->half : 0;
 }
 
 int an_share_of_steps(const struct an_context *context,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
@@ -197,7 +198,7 @@ static void recompile_gain(const struct an_context *context, const struct names 
     double variance = fmax(0, again->squares / count - mean * mean) * count / (count - 1),
            of_phase = sqrt(variance / count) / mean,
            of_steps = steps->sd_ms.value * 1e6 * sqrt((double)steps->counted) / rest;
-    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps),
+    double half = AN_Z95 * sqrt(of_phase * of_phase + of_steps * of_steps),
            ratio = (double)again->ns / rest;
     if (!isfinite(half) || half >= 1)
         return;

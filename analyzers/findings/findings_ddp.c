@@ -31,9 +31,6 @@
 #define NAMED       3
 #define PLACES_MOST 16
 
-#define Z90 1.645
-#define Z95 1.96
-
 /* How much time the fix saves, as a multiple of the recorded time: at least, expected, at most.
  * What is more than once comes out of the rest of the step, in proportion: a reduction also copies
  * gradients into its buckets and back, and takes cores from backward passes. It is less where ranks
@@ -58,7 +55,7 @@ static double times(double lost_pct, double multiple)
 static void promise(struct an_context *context, struct an_finding *finding,
                     const struct an_class_share *share, const struct saved *saved)
 {
-    double half = isfinite(share->half) ? Z90 / Z95 * share->half : 0;
+    double half = an_share_half_90(share);
     double low = an_finding_gain_of_lost(times(fmax(share->mean - half, 0), saved->least));
     if (low < FINDINGS_NOISE_PCT || share->steps <= 1 || an_comm_mostly_waits(context)) {
         finding->bound = true;

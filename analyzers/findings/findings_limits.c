@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/replay/what_if_run.h"
@@ -114,7 +115,7 @@ static double mean_step_error(const struct an_steps *steps)
 {
     if (!steps->sd_ms.valid || !(steps->mean_ms.value > 0) || steps->counted < 2)
         return 0;
-    return 1.645 * steps->sd_ms.value / steps->mean_ms.value / sqrt((double)steps->counted);
+    return AN_Z90 * steps->sd_ms.value / steps->mean_ms.value / sqrt((double)steps->counted);
 }
 
 /* A gain, if the loader's workers need so long for a step; 0: nothing. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/pictures/python.h"
 
@@ -19,7 +20,6 @@
 #define FETCH_LEAST_PCT 5.0   /* of the looks: less is no line to begin with */
 #define CLAIMED_LEAST   0.2   /* of the step: less is a bound, which is worth measuring */
 #define UNKNOWN_PART    0.015 /* of the step: clocks, caches and what follows the function */
-#define Z90             1.645
 
 /* The lines of one function of the program, added up; of code that holds the loop of the steps only
  * those next to its largest line. */
@@ -37,53 +37,33 @@ static bool is_of(const struct an_python_line *line, const struct an_python_line
     return !strcmp(line->function, other->function) && !strcmp(line->file, other->file);
 }
 
-/* Looks at the function of `first` in all, and those of them while the thread trains. */
-static void count_function(const struct an_python *python, const struct an_python_line *first,
-                           int64_t *total, int64_t *trains)
-{
-    *total = *trains = 0;
-    for (size_t i = 0; i < python->line_count; i++)
-        if (is_of(&python->line[i], first)) {
-            *total += python->line[i].total;
-            *trains += python->line[i].busy;
-        }
-}
-
-/* Looks while the thread trains: the function around all others is in each of them. */
-static int64_t training_looks(const struct an_python *python)
-{
-    int64_t most = 0, total, trains;
-    for (size_t i = 0; i < python->line_count; i++) {
-        count_function(python, &python->line[i], &total, &trains);
-        most = trains > most ? trains : most;
-    }
-    return most;
-}
-
 /* Is the loop of the steps written in the function: is the thread inside of it at nearly every
- * look, also while it trains (`training` looks)? Its name would say nothing, and no program can do
+ * look, and at nearly every look while it trains? Its name would say nothing, and no program can do
  * without it. One that takes nearly all of the step is seen while the thread trains only where a
  * look falls between the two. The code of a file outside of its functions is named after lines in
  * any case. */
-static bool holds_loop(const struct an_python *python, const struct an_python_line *first,
-                       int64_t training)
+static bool holds_loop(const struct an_python *python, const struct an_python_line *first)
 {
-    int64_t total, trains;
+    int64_t total = 0, busy = 0;
     if (first->function[0] == '<')
         return true;
-    count_function(python, first, &total, &trains);
+    for (size_t i = 0; i < python->line_count; i++)
+        if (is_of(&python->line[i], first)) {
+            total += python->line[i].total;
+            busy += python->line[i].busy;
+        }
     return (double)total >= LOOP_PART * (double)python->looks.value &&
-           (double)trains >= TRAINS_PART * (double)total &&
-           (double)trains >= LOOP_PART * (double)training;
+           (double)busy >= TRAINS_PART * (double)total &&
+           (double)busy >= LOOP_PART * (double)python->busy;
 }
 
 /* Adds up the lines of the function that `first` is in; lines come largest first. */
 static struct function sum_function(const struct an_python *python,
-                                    const struct an_python_line *first, int64_t training)
+                                    const struct an_python_line *first)
 {
     struct function sum = {.name = first->function,
                            .file = first->file,
-                           .in_loop = holds_loop(python, first, training),
+                           .in_loop = holds_loop(python, first),
                            .from = first->line,
                            .to = first->line};
     for (size_t i = 0; i < python->line_count; i++) {
@@ -104,62 +84,65 @@ static struct function sum_function(const struct an_python *python,
 static struct function largest_function(const struct an_python *python)
 {
     struct function largest = {0};
-    int64_t training = training_looks(python);
     for (size_t i = 0; i < python->line_count; i++) {
         if (!python->line[i].program || !python->line[i].plain)
             continue;
-        struct function sum = sum_function(python, &python->line[i], training);
+        struct function sum = sum_function(python, &python->line[i]);
         if (sum.plain > largest.plain)
             largest = sum;
     }
     return largest;
 }
 
-/* "train.py": the file name of a path. */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* What lines take of the step in host and unattributed time, in 0..1, and half the width of the
- * 90 % interval of that. */
-struct part {
-    double share, half;
-    bool of_one_step; /* its spread over the steps is not known */
+/* The part of the step, 0..1, in host and unattributed time in which the thread did not wait for a
+ * core, which the ranges around it bound exactly; NAN: not known. Lines of Python have parts of it.
+ */
+struct host_time {
+    double part, half; /* half the width of its 90 % interval by steps, 0 where it has none */
+    int64_t looks;     /* in it */
+    bool of_one_step;  /* its spread over the steps is not known */
 };
 
-/* Their `plain` looks as a part of all in host and unattributed time, times that time, which the
- * ranges around it bound exactly. 90 %, by the number of looks (Agresti and Coull's variance) and
- * the spread of that time over the steps. NAN where the time is not known. */
-static struct part part_of(const struct an_context *context, int64_t plain)
+static struct host_time host_time_of(const struct an_context *context)
 {
     const struct an_python *python = &context->result->python;
     const struct an_value *pct = context->result->budget.pct;
     struct an_class_share host, rest;
     if (python->plain <= 0 || an_class_share(context, AN_CLASS_HOST, &host) ||
         an_class_share(context, AN_CLASS_UNATTRIBUTED, &rest))
-        return (struct part){NAN, NAN, true};
-    /* The line has no part in the time in which the thread waits for a core. */
+        return (struct host_time){.part = NAN};
     double ran = 1 - an_value_or_0(python->unattributed.runnable_pct) / 100;
-    double looks = (double)python->plain, part = (double)plain / looks,
-           all = (an_value_or_0(pct[AN_CLASS_HOST]) +
-                  an_value_or_0(pct[AN_CLASS_UNATTRIBUTED]) * ran) /
-                 100;
-    double of_looks = Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * all,
-           of_steps = Z90 / 196 * part * hypot(host.half, rest.half);
-    bool of_one_step = !isfinite(of_steps);
-    return (struct part){part * all, hypot(of_looks, of_one_step ? 0 : of_steps), of_one_step};
+    return (struct host_time){.part = (an_value_or_0(pct[AN_CLASS_HOST]) +
+                                       an_value_or_0(pct[AN_CLASS_UNATTRIBUTED]) * ran) /
+                                      100,
+                              .half = hypot(an_share_half_90(&host), an_share_half_90(&rest)) / 100,
+                              .looks = python->plain,
+                              .of_one_step = host.steps <= 1};
+}
+
+/* What lines with so many looks in that time take of the step, 0..1. */
+static double share_of(const struct host_time *time, int64_t plain)
+{
+    return (double)plain / (double)time->looks * time->part;
+}
+
+/* Half the width of its 90 % interval, by the number of looks (Agresti and Coull's variance) and
+ * the spread of that time over the steps. */
+static double half_of(const struct host_time *time, int64_t plain)
+{
+    double looks = (double)time->looks, part = (double)plain / looks;
+    return hypot(AN_Z90 * sqrt((part * (1 - part) + 1 / (4 * looks)) / looks) * time->part,
+                 part * time->half);
 }
 
 /* Says where the time is: lines of the function, and whether it ran or slept. */
 static void say_where(struct an_context *context, struct an_finding *finding,
-                      const struct function *function)
+                      const struct function *function, const struct host_time *time)
 {
     for (size_t i = 0; i < function->lines; i++)
         an_finding_note(context, finding, "%.80s:%" PRId64 ": %.1f %% of the step",
-                        file_name(function->line[i]->file), function->line[i]->line,
-                        100 * part_of(context, function->line[i]->plain).share);
+                        an_finding_file_name(function->line[i]->file), function->line[i]->line,
+                        100 * share_of(time, function->line[i]->plain));
     an_finding_note(context, finding, "the thread slept in %.0f %% of that time",
                     an_percent((double)function->asleep, (double)function->plain));
 }
@@ -167,18 +150,17 @@ static void say_where(struct an_context *context, struct an_finding *finding,
 /* The gain of a function that takes much of the step, without its time. 90 %, by its own interval
  * and what else a step is shorter or longer by when it does less. False: other ranks share the
  * step, or it is too little to claim more than a bound. */
-static bool line_gain(const struct an_context *context, const struct part *part,
+static bool line_gain(const struct an_context *context, const struct host_time *time, int64_t plain,
                       struct an_finding *finding)
 {
-    double share = part->share, half = hypot(part->half, UNKNOWN_PART);
-    if (context->lane_count != 1 || context->result->python.plain < LOOKS_LEAST ||
-        part->of_one_step || share < CLAIMED_LEAST || !isfinite(half) || share - half <= 0 ||
-        share >= 0.99)
+    double share = share_of(time, plain), half = hypot(half_of(time, plain), UNKNOWN_PART);
+    if (context->lane_count != 1 || time->looks < LOOKS_LEAST || time->of_one_step ||
+        share < CLAIMED_LEAST || share - half <= 0 || share >= 0.99)
         return false;
-    double high = fmin(share + half, 0.99), low = share - half;
-    finding->gain = (struct an_gain){.low = an_num(100 * low / (1 - low)),
-                                     .expected = an_num(100 * share / (1 - share)),
-                                     .high = an_num(100 * high / (1 - high))};
+    finding->gain =
+        (struct an_gain){.low = an_num(an_finding_gain_of_lost(100 * (share - half))),
+                         .expected = an_num(an_finding_gain_of_lost(100 * share)),
+                         .high = an_num(an_finding_gain_of_lost(fmin(100 * (share + half), 99)))};
     finding->method =
         "step / (step - that time) - 1; that time: host and unattributed time of the "
         "budget x the function's share of the samples in it; 90 % by samples and steps";
@@ -191,8 +173,8 @@ static const char *name_of(struct an_context *context, const struct function *fu
 {
     if (!function->in_loop)
         return function->name;
-    const char *place =
-        an_finding_text(context, "%.80s:%" PRId64, file_name(function->file), function->from);
+    const char *place = an_finding_text(context, "%.80s:%" PRId64,
+                                        an_finding_file_name(function->file), function->from);
     return function->to > function->from
                ? an_finding_text(context, "%s-%" PRId64, place, function->to)
                : place;
@@ -206,8 +188,8 @@ static const char *title_of(struct an_context *context, const struct function *f
         return function->name[0] == '<'
                    ? name
                    : an_finding_text(context, "%s (in %.80s)", name, function->name);
-    return an_finding_text(context, "%.80s (%.80s:%" PRId64 ")", name, file_name(function->file),
-                           function->line[0]->line);
+    return an_finding_text(context, "%.80s (%.80s:%" PRId64 ")", name,
+                           an_finding_file_name(function->file), function->line[0]->line);
 }
 
 static const char *action_of(struct an_context *context, const struct function *function)
@@ -235,6 +217,15 @@ static const char *action_of(struct an_context *context, const struct function *
         name);
 }
 
+/* Is a function with `share_pct` of the step in at least half of the unattributed time, even if all
+ * host time is its own? */
+static bool holds_unattributed(const struct an_budget *budget, double share_pct)
+{
+    double host = an_value_or_0(budget->pct[AN_CLASS_HOST]),
+           unattributed = an_value_or_0(budget->pct[AN_CLASS_UNATTRIBUTED]);
+    return unattributed > 0 && 2 * (share_pct - host) >= unattributed;
+}
+
 bool an_finding_of_line(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -242,8 +233,9 @@ bool an_finding_of_line(struct an_findings_list *findings)
     if (python->reason || !context->lane_count || context->gpu)
         return false;
     struct function function = largest_function(python);
-    struct part part = part_of(context, function.plain);
-    double share = 100 * part.share, half = 100 * part.half;
+    struct host_time time = host_time_of(context);
+    double share = 100 * share_of(&time, function.plain),
+           half = 100 * half_of(&time, function.plain);
     if (function.plain < LOOKS_LEAST || !(share - half >= FINDINGS_NOISE_PCT))
         return false;
     struct an_finding *finding = an_findings_add(
@@ -251,10 +243,7 @@ bool an_finding_of_line(struct an_findings_list *findings)
         an_finding_text(context,
                         "%s takes %.1f %% of the step on the host, where no operator is recorded",
                         title_of(context, &function), share));
-    const struct an_value *pct = context->result->budget.pct;
-    double host = an_value_or_0(pct[AN_CLASS_HOST]),
-           unattributed = an_value_or_0(pct[AN_CLASS_UNATTRIBUTED]);
-    if (unattributed > 0 && 2 * (share - host) >= unattributed) /* all host time may be its own */
+    if (holds_unattributed(&context->result->budget, share))
         context->result->python.holder = title_of(context, &function);
     finding->effort = "some lines of code";
     an_finding_note(
@@ -263,11 +252,11 @@ bool an_finding_of_line(struct an_findings_list *findings)
         "unattributed time of %s, without waits for a core: %.1f %% of the step (90 %%: "
         "± %.1f)",
         function.plain, python->plain, python->window, share, half);
-    say_where(context, finding, &function);
+    say_where(context, finding, &function, &time);
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - that time) - 1";
     finding->bound = true;
-    line_gain(context, &part, finding);
+    line_gain(context, &time, function.plain, finding);
     finding->action = action_of(context, &function);
     finding->verify = an_command_rerun(
         context, an_finding_text(context, "%.80s shorter", name_of(context, &function)));
@@ -343,8 +332,8 @@ void an_finding_fetch_lines(struct an_context *context, struct an_finding *findi
             break;
         const struct an_python_line *line = fetch_line(&fetch, at);
         names = an_finding_text(context, "%s%s%.80s (%.80s:%" PRId64 ") %.0f %%", names,
-                                *names ? ", " : "", line->function, file_name(line->file),
-                                line->line, share);
+                                *names ? ", " : "", line->function,
+                                an_finding_file_name(line->file), line->line, share);
         above = most;
     }
     if (*names)
@@ -363,8 +352,8 @@ void an_finding_own_lines(struct an_context *context, struct an_finding *finding
         if (!line->program || !(line->own_pct.value >= FETCH_LEAST_PCT))
             break; /* the largest ones come first */
         names = an_finding_text(context, "%s%s%.80s (%.80s:%" PRId64 ") %.0f %%", names,
-                                *names ? ", " : "", line->function, file_name(line->file),
-                                line->line, line->own_pct.value);
+                                *names ? ", " : "", line->function,
+                                an_finding_file_name(line->file), line->line, line->own_pct.value);
     }
     if (*names)
         an_finding_note(context, finding, "lines of the program that the host is in: %s", names);
@@ -386,9 +375,9 @@ void an_finding_lines(struct an_context *context, struct an_finding *finding)
         const struct an_python_line *line = &python->line[i];
         if (!line->program || line->host_pct.value < FINDINGS_NOISE_PCT)
             continue;
-        an_finding_note(context, finding,
-                        "Python: %.80s:%" PRId64 " (%.80s), %.1f %% of the samples",
-                        file_name(line->file), line->line, line->function, line->host_pct.value);
+        an_finding_note(
+            context, finding, "Python: %.80s:%" PRId64 " (%.80s), %.1f %% of the samples",
+            an_finding_file_name(line->file), line->line, line->function, line->host_pct.value);
         named++;
     }
 }

@@ -45,6 +45,8 @@ void an_finding_ceiling(struct an_finding *finding, double whole, double removed
                         const char *reason);
 /* Gain, method and effort of a finding about a gap in the measurement. */
 void an_finding_no_gain(struct an_finding *finding);
+/* "train.py": the file name of a path. */
+const char *an_finding_file_name(const char *path);
 /* Lowers a high confidence to medium. */
 void an_finding_at_most_medium(struct an_finding *finding);
 /* Is the low end of its gain, or its ceiling, below the noise floor? false where no gain is known.
@@ -81,6 +83,8 @@ int an_share_of_steps(const struct an_context *context,
 /* Of a class of the step budget. 0 or TACHO_ENOMEM. */
 int an_class_share(const struct an_context *context, enum an_class class,
                    struct an_class_share *share);
+/* Half the width of its 90 % interval; 0 for one step, of which none is known. */
+double an_share_half_90(const struct an_class_share *share);
 /* Is the low end above the noise floor? One step and a capture without steps have no interval:
  * there it takes more. */
 bool an_class_share_matters(const struct an_class_share *share);

@@ -66,9 +66,8 @@ static const char *line_of_rank(struct an_context *context, int64_t rank)
             continue;
         if (an_python_line_of_lane(context, k, &line, &pct) != 1)
             return NULL;
-        const char *slash = strrchr(line.file, '/'), *file = slash ? slash + 1 : line.file;
         return an_finding_text(context, "%.80s (%.80s:%" PRId64 "), in %.0f %% of its samples",
-                               line.function, file, line.line, pct);
+                               line.function, an_finding_file_name(line.file), line.line, pct);
     }
     return NULL;
 }

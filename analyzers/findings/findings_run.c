@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/replay/what_if_run.h"
@@ -95,7 +96,7 @@ static struct stays stays_after_sleep(struct an_context *context, const struct a
     double steps = fmin(1, mean * (double)count / lanes / rest_ns); /* of the rest */
     if (pairs >= CALM_LEAST) {
         double more = an_mean(longer, pairs),
-               chance = 1.96 * an_sd(longer, pairs) / sqrt((double)pairs),
+               chance = AN_Z95 * an_sd(longer, pairs) / sqrt((double)pairs),
                each = steps * (double)pairs / (mean * (double)count);
         if (more <= chance)
             return unchanged;
@@ -137,7 +138,7 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
     double of_phase = phase->lane_sd_ms * sqrt((double)phase->lane_count) / phase->lane_ms;
     double of_steps = an_value_or_0(steps->sd_ms) * sqrt((double)steps->counted) / rest;
     double of_run = context->what_if ? context->what_if->pairs_error : 0;
-    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps) + of_run;
+    double half = AN_Z95 * sqrt(of_phase * of_phase + of_steps * of_steps) + of_run;
     double low = fmin(1 - half, phase->lane_segment_low - of_run),
            high = fmax(1 + half, phase->lane_segment_high + of_run);
     if (!isfinite(half)) {

@@ -86,7 +86,7 @@ static double gemm_share(const struct an_context *context, const struct an_team 
  * operators of PyTorch are of any size, and small ones stay on one thread: the low end has its
  * GEMMs alone, of which the replay, which shares all of compute among the threads, knows nothing.
  */
-static void gain_of_threads(const struct an_context *context, struct an_finding *finding,
+static void gain_of_threads(struct an_context *context, struct an_finding *finding,
                             const struct an_team *team, double compute, double part)
 {
     bool is_torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
@@ -96,25 +96,23 @@ static void gain_of_threads(const struct an_context *context, struct an_finding 
     if (an_finding_gain_of_lost(100 * least) < FINDINGS_NOISE_PCT) {
         finding->bound = true;
         an_finding_ceiling(finding, 1, removed, "how well its operators scale is not recorded");
-        finding->method = is_torch
-                              ? "ceiling by Amdahl's law: all of compute on more threads; small "
-                                "operators of PyTorch stay on one"
-                              : "ceiling by Amdahl's law: all of compute on more threads";
+        finding->method =
+            an_finding_text(context, "ceiling by Amdahl's law: all of compute on more threads%s",
+                            is_torch ? "; small operators of PyTorch stay on one" : "");
         return;
     }
     finding->gain.low = an_num(an_finding_gain_of_lost(100 * least));
     finding->gain.expected = an_num(an_finding_gain_of_lost(100 * (least + removed) / 2));
     finding->gain.high = an_num(an_finding_gain_of_lost(100 * removed));
-    finding->what_if = is_torch ? NULL : finding->what_if;
-    finding->method =
-        is_torch ? an_finding_text(context,
-                                   "Amdahl's law: from GEMMs alone, at %.0f %% of their "
-                                   "speed today, to all of compute on more threads",
-                                   100 * AN_TEAM_SHARED_SPEED)
-                 : an_finding_text(context,
-                                   "Amdahl's law: compute on more threads, each at %.0f to 100 "
-                                   "%% of its speed today",
-                                   100 * AN_TEAM_SHARED_SPEED);
+    if (is_torch)
+        finding->what_if = NULL;
+    finding->method = an_finding_text(
+        context,
+        is_torch
+            ? "Amdahl's law: from GEMMs alone, at %.0f %% of their speed today, to all of "
+              "compute on more threads"
+            : "Amdahl's law: compute on more threads, each at %.0f to 100 %% of its speed today",
+        100 * AN_TEAM_SHARED_SPEED);
 }
 
 /* Looks at teams that leave cores idle. */

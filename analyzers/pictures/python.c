@@ -20,6 +20,7 @@
 struct looks {
     struct an_context *context;
     struct an_python_counts steps, workers;
+    int64_t busy;  /* in time of other classes than host and unattributed */
     int64_t plain; /* in host or unattributed time, while it did not wait for a core */
     int64_t worker_looks;
     int64_t state[2][3]; /* of all looks in steps, of those in unattributed time: by state */
@@ -76,6 +77,7 @@ static void count_look(struct looks *looks, size_t i, enum an_class class,
          is_open = is_host && !(track && has_finding(trace, track, python->time[i]));
     looks->steps.all[python->stack[i]]++;
     looks->steps.host[python->stack[i]] += is_host;
+    looks->busy += !is_host;
     looks->plain += is_host && state != 1;
     looks->steps.plain[python->stack[i]] += is_open && state != 1;
     looks->steps.asleep[python->stack[i]] += is_open && state == 2;
@@ -417,6 +419,7 @@ static int fill(struct looks *looks)
         all += looks->state[0][i];
     for (size_t i = 0; i < context->trace->stack.count; i++)
         workers += looks->workers.all[i];
+    python->busy = looks->busy;
     python->plain = looks->plain;
     const char *how = an_trace_key(context->trace, "python");
     python->how = an_arena_text(context->arena, how ? how : "sampled: frames of Python");

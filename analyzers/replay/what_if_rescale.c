@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/work/gemm_curve.h"
 
-#define UNCOVERED_MOST 5.0   /* % of the time of GEMMs that the curve may not cover */
-#define Z_90           1.645 /* of a normal distribution: 90 % are within */
+#define UNCOVERED_MOST 5.0 /* % of the time of GEMMs that the curve may not cover */
 
 /* What a reading takes for granted. */
 #define READS_OFFSET 1 /* calls are slower than the curve by as many ns; else as many times */
@@ -124,7 +124,7 @@ static bool curve_times(const struct an_plan *plan, uint32_t index, double *befo
 /* What the call takes after the edits, as a share of what it takes now for the same samples. */
 static double gemm_share(const struct an_plan *plan, uint32_t index, int reading)
 {
-    double before, after, error = Z_90 * M_SQRT2 * plan->rescale->curve.error,
+    double before, after, error = AN_Z90 * M_SQRT2 * plan->rescale->curve.error,
                           call_ns = plan->rescale->call_ns[index];
     if (!(call_ns > 0) || !curve_times(plan, index, &before, &after))
         return 1;
@@ -326,6 +326,6 @@ int an_plan_curve_share(const struct an_plan *plan, double *share)
         all += rescale->call_ns[i] * (double)rescale->calls[i];
     }
     if (all > 0)
-        *share = fmin(1, by_curve / all * exp(-Z_90 * rescale->curve.error));
+        *share = fmin(1, by_curve / all * exp(-AN_Z90 * rescale->curve.error));
     return 0;
 }

@@ -105,8 +105,8 @@ int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
 
 double an_what_if_pairs_error(const struct an_interval *variation)
 {
-    double sd = (variation->high - variation->low) / (2 * 1.96);
-    return 1.645 * sqrt(2.0 / PAIRS) * sd;
+    double sd = (variation->high - variation->low) / (2 * AN_Z95);
+    return AN_Z90 * sqrt(2.0 / PAIRS) * sd;
 }
 
 int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool alike,

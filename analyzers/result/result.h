@@ -671,6 +671,7 @@ struct an_python {
     struct an_count looks, torn; /* inside of steps; left out because the thread changed */
     struct an_value hz;          /* looks a second, mean */
     struct an_python_states all, unattributed; /* unattributed: of that class of the step budget */
+    int64_t busy;  /* looks in time of other classes than host and unattributed */
     int64_t plain; /* looks in host and unattributed time at which the thread did not wait for a
                       core, whatever code it was in */
     const struct an_python_line *line; /* by own, then self, largest first */

@@ -16,7 +16,7 @@
 
 #define DEEPEST  50       /* generations below the collector */
 #define FIRST_NS 20000000 /* between two looks for an interpreter in a program, at first */
-#define TRIES    3        /* to read a thread that changes meanwhile, as busy code does most */
+#define TRIES    3 /* attempts to read the frames of a thread that runs on while they are read */
 
 bool col_python_looker_open(struct col_python_looker *looker)
 {

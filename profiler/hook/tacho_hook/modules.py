@@ -229,12 +229,12 @@ class Modules:
 
     def is_no_helper(self, key):
         """A helper is called in two steps in a row, or more often."""
-        last, answer = self.helpers.get(key, (None, True))
-        step = steps.index - self.skipped
+        last, is_evaluation = self.helpers.get(key, (None, True))
+        step = steps.index - self.skipped  # hooks that are out see no call
         if last != step:
-            answer = last is None or last + 1 < step
-            self.helpers[key] = step, answer
-        return answer
+            is_evaluation = last is None or last + 1 < step
+            self.helpers[key] = step, is_evaluation
+        return is_evaluation
 
     def in_evaluation(self, module=None):
         """Is the module that was trained last in evaluation mode, or the one that it is a replica of? module: and is it that one?"""

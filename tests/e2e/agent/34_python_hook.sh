@@ -660,18 +660,18 @@ record flat "$python" deep.py flat
 cat > paused.py << 'PYTHON'
 import os, threading, torch
 from torch.nn.modules import module as m
-count = lambda: len(m._global_forward_hooks) + len(m._global_forward_pre_hooks)
+hooks = lambda: len(m._global_forward_hooks) + len(m._global_forward_pre_hooks)
 net = torch.nn.Sequential(torch.nn.Linear(8, 8))
 opt, forked = torch.optim.SGD(net.parameters(), 0.1), None
 def steps(n):
     global forked
     for _ in range(n):
-        yield count()
-        if not count() and forked is None:
+        yield hooks()
+        if not hooks() and forked is None:
             read, write = os.pipe()
             child = os.fork()
             if not child:
-                os.write(write, b"%d" % count())
+                os.write(write, b"%d" % hooks())
                 os._exit(0)
             os.waitpid(child, 0)
             forked = int(os.read(read, 9))
