@@ -221,17 +221,37 @@ static void add_turns(const struct fusion *fusion, const struct flow *flow,
         saving->ns[i] = fmax(0, saving->ns[i] - ns);
 }
 
+/* The one kernel takes at least as long as the slowest operator of the chain that moves no more
+ * bytes than it: what that needs beside its bytes (a vector that every row reads) stays. */
+static void cap_saving(const struct flow *flow, const struct chain *chain, struct saving *saving)
+{
+    int64_t bytes = -saving->bytes;
+    double all = 0, slowest = 0;
+    for (size_t i = 0; i < chain->length; i++)
+        bytes += flow_bytes(&flow->op[chain->op[i]]);
+    for (size_t i = 0; i < chain->length; i++) {
+        const struct flow_op *op = &flow->op[chain->op[i]];
+        all += (double)op->ns;
+        slowest = flow_bytes(op) <= bytes ? fmax(slowest, (double)op->ns) : slowest;
+    }
+    for (int i = 0; i < 2; i++) /* the most it can be is without that */
+        saving->ns[i] = fmin(saving->ns[i], all - slowest);
+}
+
 static struct saving saving_of(const struct fusion *fusion, const struct flow *flow,
                                const struct chain *chain)
 {
     struct saving saving = {{0}, 0, false, false, FLOW_TENSOR};
     for (size_t i = 1; i < chain->length; i++)
         add_edge(fusion, flow, &flow->edge[chain->edge[i]], &saving);
-    if (flow->on_device || !saving.bytes || fusion->price.reason)
+    if (!saving.bytes || fusion->price.reason)
         return saving;
-    add_turns(fusion, flow, chain, &saving);
-    for (int i = 0; i < 3; i++)
-        saving.ns[i] += fusion->price.overhead_ns * (double)(chain->length - 1);
+    if (!flow->on_device) {
+        add_turns(fusion, flow, chain, &saving);
+        for (int i = 0; i < 3; i++)
+            saving.ns[i] += fusion->price.overhead_ns * (double)(chain->length - 1);
+    }
+    cap_saving(flow, chain, &saving);
     return saving;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the report predicts for chains that one kernel could do, from recorded ranges whose times
- * are given: a chain of element-wise operators, and one with a reduction that is slower for its
- * bytes, as it reads and writes by turns.
+ * are given: a chain of element-wise operators, one with a reduction that is slower for its bytes,
+ * as it reads and writes by turns, and one whose first operator is slower for its bytes.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -78,11 +78,27 @@ static void test_reduction(void **state)
     fx_close(&f);
 }
 
+/* The bias takes 1.4 times its bytes: by its share of the time the write would be 42 ms. But the
+ * fused kernel reads and writes as much as the bias alone, so that at most the 40 ms of the other
+ * one go. */
+static void test_slowest_member(void **state)
+{
+    static const struct work works[] = {{"bias", 1, 56}, {"relu", 1, 40}};
+    struct fixture f;
+    const struct an_dataflow *flow = analyze(&f, works);
+    (void)state;
+    assert_int_equal(flow->fusion_count, 1);
+    assert_near(flow->fusion[0].gain_ms.value, 40, WITHIN);
+    assert_near(flow->fusion[0].gain_high_ms.value, 42 + 10, WITHIN);
+    fx_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_slowest_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
