@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Files that were cut off where one message or one database is the whole file: what is intact is read, what is lost is counted and named.
 # And files that say once what is long and name it again and again, or that are computed when they are read: they cost no more than
 # their size.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Ranks that divide the experts of a mixture, alone and in stages of a pipeline: after 20 steps each tensor agrees with one rank's to 1e-6 of its norm, with stages of ZeRO and
 # recomputation; what each rank sends, counted by MPI's profiling interface, is what the recorded choices of the routers make; the routers choose
 # as one rank's do; a run is continued by other layouts and evaluated; memory is what was predicted. ZeRO of a mixture that is not divided too.

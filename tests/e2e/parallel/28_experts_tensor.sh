@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Ranks that divide the layers of Llama-style models and mixtures, beside ranks that divide the experts, stages and replicas, with and without divided rows of the residual
 # stream: after 20 steps each tensor agrees with one rank's to 1e-6 of its norm; what each rank sends, counted by MPI's profiling interface, is what a formula of
 # its own and the recorded choices of the routers make; the routers choose as one rank's do; a run is continued by other layouts and evaluated; memory is as predicted.
