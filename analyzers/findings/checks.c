@@ -415,7 +415,7 @@ static const struct {
      {"EXPOSED_COMM", "DDP_SYNC_EACH_MICROSTEP", "SMALL_COLLECTIVE"}},
     {"evaluations", of_phases, 0, {"EVALUATION"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT"}},
-    {"compilation", of_compilation, 0, {"RECOMPILE", "GRAPH_BREAK"}},
+    {"compilation", of_compilation, 0, {"RECOMPILE", "GRAPH_BREAK", "COMPILE_CACHE"}},
     {"what DistributedDataParallel does besides reducing gradients",
      of_replicas,
      NEEDS(BUDGET),

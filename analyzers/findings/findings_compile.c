@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compilation in the steps of programs of PyTorch and JAX: functions that are compiled again and
- * again (RECOMPILE), and pieces of a program that torch.compile leaves out (GRAPH_BREAK). The hook
- * names both with their reason. A trace of torch.profiler has the pieces themselves, as ranges
+ * again (RECOMPILE), pieces of a program that torch.compile leaves out (GRAPH_BREAK), and graphs
+ * that its cache on disk does not keep for the next run (COMPILE_CACHE). The hook names all of them
+ * with their reason. A trace of torch.profiler has the pieces themselves, as ranges
  * "Torch-Compiled Region: FRAME/COMPILATION": several frames in a step are pieces, a compilation
  * above 0 is another one of the same frame.
  */
@@ -17,6 +18,7 @@
 
 #define AGAIN       "recompile "
 #define BREAK       "graph break "
+#define CACHE       "compile cache "
 #define NAMED       3
 #define RECOMPILED  4     /* times: fewer do not show how much they vary */
 #define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
@@ -73,8 +75,18 @@ static int by_time(const void *first, const void *second)
     return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(right->count, left->count);
 }
 
-/* Looks at the threads of the steps from their first step on. */
-static void find(const struct an_context *context, struct names *again, struct names *breaks)
+/* The compilation that a mark without length lies in. */
+static int64_t around_ns(const struct an_trace *trace, size_t slice)
+{
+    uint32_t parent = trace->slice.parent[slice];
+    bool known = parent != AN_NONE && an_slice_role(trace, parent) == AN_ROLE_COMPILE &&
+                 trace->slice.dur[parent] != AN_OPEN;
+    return known ? trace->slice.dur[parent] : 0;
+}
+
+/* Looks at the threads of the steps; at what is compiled again from their first step on. */
+static void find(const struct an_context *context, struct names *again, struct names *breaks,
+                 struct names *uncached)
 {
     const struct an_trace *trace = context->trace;
     for (size_t k = 0; k < context->lane_count; k++) {
@@ -87,6 +99,8 @@ static void find(const struct an_context *context, struct names *again, struct n
             const char *name = an_trace_name(trace, trace->slice.name[i]);
             if (!strncmp(name, BREAK, strlen(BREAK)))
                 add(breaks, name, 0);
+            else if (!strncmp(name, CACHE, strlen(CACHE)))
+                add(uncached, name, around_ns(trace, i));
             else if (trace->slice.start[i] >= from && !strncmp(name, AGAIN, strlen(AGAIN)))
                 add(again, name, compile_ns(trace, track, i));
         }
@@ -95,6 +109,8 @@ static void find(const struct an_context *context, struct names *again, struct n
         qsort(again->at, again->count, sizeof *again->at, by_time);
     if (breaks->count)
         qsort(breaks->at, breaks->count, sizeof *breaks->at, by_time);
+    if (uncached->count)
+        qsort(uncached->at, uncached->count, sizeof *uncached->at, by_time);
 }
 
 /* Frames that ran in steps, by number, and the highest compilation of each. */
@@ -267,16 +283,56 @@ static void graph_breaks(struct an_findings_list *findings, const struct names *
     finding->wrong_when = "the pieces are long: then few calls lie between them";
 }
 
+/* Compilations that each run repeats, because the cache on disk keeps nothing of them. What it does
+ * not have yet is no finding: the next run finds it. */
+static void without_cache(struct an_findings_list *findings, const struct names *uncached)
+{
+    struct an_context *context = findings->context;
+    const struct an_phase *compile = NULL;
+    for (size_t i = 0; i < context->result->phase_count; i++)
+        if (!strcmp(context->result->phases[i].name, "compile"))
+            compile = &context->result->phases[i];
+    double run = compile ? compile->lane_run_ms : 0, ms = (double)uncached->ns / 1e6,
+           share = an_percent(ms, run);
+    if (!uncached->times || share < FINDINGS_NOISE_PCT)
+        return;
+    bool off = strstr(uncached->at[0].name, "force_disable_caches") != NULL;
+    struct an_finding *finding = an_findings_add(
+        findings, "COMPILE_CACHE",
+        an_finding_text(context,
+                        "%" PRId64 " compilations, %s of %s, are repeated in every run: the cache "
+                        "of torch.compile %s",
+                        uncached->times, an_time_words(context->arena, ms, 3),
+                        an_time_words(context->arena, run, 3),
+                        off ? "is turned off" : "refuses their graphs"));
+    name_them(context, finding, uncached);
+    finding->action =
+        off ? "allow the cache: unset TORCHINDUCTOR_FORCE_DISABLE_CACHES and "
+              "torch._inductor.config.force_disable_caches"
+            : "take what the cache refuses out of the compiled function, or call it through "
+              "torch.library.custom_op";
+    finding->effort = off ? "a setting" : "some lines of code";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, fmin(share, 99),
+                       "the program is still traced, and a cached graph is read and loaded");
+    finding->method = "ceiling for a run of this length: run / (run - these compilations) - 1";
+    finding->verify = an_command_rerun(context, "the cache, twice: the first run fills it");
+    finding->wrong_when = "the program changes from run to run, or the folder of the cache "
+                          "(TORCHINDUCTOR_CACHE_DIR) does not stay, as in a new container";
+}
+
 void an_findings_compile(struct an_findings_list *findings)
 {
-    struct names *again = an_arena_zero(findings->context->scratch, 2, sizeof *again);
+    struct names *again = an_arena_zero(findings->context->scratch, 3, sizeof *again);
     if (!again)
         return;
     const struct an_trace *trace = findings->context->trace;
-    if (an_trace_has_name(trace, BREAK) || an_trace_has_name(trace, AGAIN))
-        find(findings->context, &again[0], &again[1]);
+    if (an_trace_has_name(trace, BREAK) || an_trace_has_name(trace, AGAIN) ||
+        an_trace_has_name(trace, CACHE))
+        find(findings->context, &again[0], &again[1], &again[2]);
     recompilations(findings, &again[0]);
     graph_breaks(findings, &again[1]);
+    without_cache(findings, &again[2]);
     struct regions regions = {.frames = 0};
     if (an_trace_has_name(trace, REGION))
         find_regions(findings->context, &regions);

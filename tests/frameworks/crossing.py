@@ -156,6 +156,32 @@ def meets_many_shapes(_):
         truth["step"].append(1e3 * (time.perf_counter() - begin))
 
 
+def compiles_for_the_next_run(how):
+    """A compiled model whose code the cache on disk keeps, though not the graph before it; refuses; or which is turned off."""
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(context, gradient):
+            return 2 * gradient
+
+    from torch._inductor import config
+
+    config.force_disable_caches = how == "off"
+    if how == "refused":
+        config.post_grad_custom_post_pass = lambda graph: None
+    net = model(64)
+    compiled = torch.compile((lambda x: Twice.apply(net(x))) if how == "kept" else net)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        update(compiled, optimizer, *batch())
+        truth["step"].append(1e3 * (time.perf_counter() - begin))
+
+
 def reduces_beside(_):
     """Gradients are reduced without waiting, and waited for before the update."""
     import torch.distributed as dist

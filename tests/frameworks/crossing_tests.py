@@ -2,9 +2,11 @@
 """Tests of run.py with the programs of crossing.py."""
 
 import os
+import shutil
 import statistics
+import tempfile
 
-from __main__ import HERE, Run, finding
+from __main__ import HERE, Run, Skipped, finding
 
 
 def recorded(name, how=None, fewer=0):
@@ -95,6 +97,35 @@ def test_more_shapes_than_one_function_is_compiled_for():
     broken, again = finding(run.report, "GRAPH_BREAK"), finding(run.report, "RECOMPILE")
     assert broken and any("recompile_limit of 8 reached: new shapes run without a graph" in text for text in broken["evidence"]), broken
     assert again and "dynamic=True" in again["action"], run.report["findings"]
+
+
+def compiled(how):
+    """A run whose cache is an empty folder, and what it says of the cache."""
+    if not shutil.which("g++"):
+        raise Skipped("torch.compile needs g++")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        try:
+            run = Run("crossing.py", "compiles_for_the_next_run", how)
+        finally:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+    return run, finding(run.report, "COMPILE_CACHE")
+
+
+def test_a_cache_of_compiled_graphs():
+    run, row = compiled("kept")
+    assert row is None, row
+    for how, claim, why, action in (
+        ("refused", "refuses their graphs", "compile cache refuses: ", "torch.library.custom_op"),
+        ("off", "is turned off", "compile cache is off", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"),
+    ):
+        run, row = compiled(how)
+        assert row and claim in row["claim"] and why in row["evidence"][0] and action in row["action"], (how, row)
+        phase = next(phase for phase in run.report["phases"] if phase["name"] == "compile")
+        assert 0.5 * run.truth["step"][0] <= phase["wall_ms"] <= run.truth["step"][0], (phase, run.truth["step"][:3])
+        # never more than the run took without them
+        most = 100 * sum(run.truth["step"]) / (sum(run.truth["step"]) - phase["wall_ms"]) - 100
+        assert row["gain_pct"]["ceiling"] and 0.5 * most <= row["gain_pct"]["high"] <= 1.1 * most, (row["gain_pct"], most)
 
 
 def test_updates_that_raise():

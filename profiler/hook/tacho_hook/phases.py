@@ -69,6 +69,9 @@ def patch_compilation(module):
     def end(*arguments):
         for reason in new_graph_breaks():
             mark(reason)
+        said = Cache.look()
+        if said:
+            mark("compile cache " + said)
         lib.pop()
         put_back()
 
@@ -101,6 +104,45 @@ def mark(text):
     """A range without length: something that happened, by its name."""
     lib.push_role(name_of(text[:200]), ROLE_COMPILE)
     lib.pop()
+
+
+class Cache:
+    """What the caches on disk of torch.compile did with the graphs of a compilation, by PyTorch's own counters."""
+
+    why = None  # the last graph was refused
+    seen = (0, 0, 0)  # work of the compilers, graphs that are kept from now on, and those refused
+
+    @classmethod
+    def look(cls):
+        """Why the next run compiles again what was compiled since the last look; None: it does not, or there was nothing."""
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None) or {}
+        autograd, inductor = counters.get("aot_autograd", {}), counters.get("inductor", {})
+        now = (
+            autograd.get("total", 0) + sum(inductor.values()),
+            autograd.get("autograd_cache_miss", 0) + inductor.get("fxgraph_cache_miss", 0),
+            autograd.get("autograd_cache_bypass", 0) + inductor.get("fxgraph_cache_bypass", 0),
+        )
+        worked, kept, refused = (new - old if new >= old else new for new, old in zip(now, cls.seen))
+        cls.seen = now
+        if refused and not kept:
+            return "refuses: %s" % (cls.why or "unknown reason").strip().splitlines()[0]
+        if worked and getattr(sys.modules.get("torch._inductor.config"), "force_disable_caches", False):
+            return "is off: force_disable_caches"
+        return None
+
+
+def patch_cache(module):
+    """The reason why a cache refuses a graph is in the exception that says so."""
+    for name in ("BypassFxGraphCache", "BypassAOTAutogradCache"):
+        refusal = vars(module).get(name)
+        if refusal is None:
+            continue
+
+        def init(self, *arguments, inner=refusal.__init__):
+            inner(self, *arguments)
+            Cache.why = str(self)
+
+        refusal.__init__ = init
 
 
 def new_graph_breaks(seen=[0]):

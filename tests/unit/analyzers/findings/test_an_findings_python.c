@@ -515,6 +515,37 @@ static void test_compilations(void **state)
     fx_close(f);
 }
 
+/* Compilations whose graphs the cache refuses, by the marks in their phases: one of 200 ms before
+ * the first step, one of 40 ms in the steps. The third one is in the cache. */
+static void test_compilations_without_cache(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL),
+            compile = fx_kind(f, "compile");
+    const char *why = "compile cache refuses: Unsupported custom pass";
+    fx_slice(f, track, 0, 200 * MS, "torch.compile", compile);
+    fx_slice(f, track, 190 * MS, 190 * MS + 500, why, compile);
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = 200 * MS + i * 100 * MS;
+        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+        if (i == 3 || i == 7)
+            fx_slice(f, track, at + MS, at + 41 * MS, "torch.compile", compile);
+        if (i == 3)
+            fx_slice(f, track, at + 40 * MS, at + 40 * MS + 500, why, compile);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *row = finding(result, "COMPILE_CACHE");
+    assert_non_null(row);
+    says(row->claim, "2 compilations, 240 ms of 2.6 s");
+    says(row->claim, "refuses their graphs");
+    says(row->evidence[0], "2 x compile cache refuses: Unsupported custom pass");
+    assert_true(row->gain.ceiling);
+    assert_true(fabs(row->gain.high.value - 100 * 240. / (2600 - 240)) < 0.01);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_workers_are_started_again),
@@ -523,6 +554,7 @@ int main(void)
                                        cmocka_unit_test(test_calls_of_operators),
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),
+                                       cmocka_unit_test(test_compilations_without_cache),
                                        cmocka_unit_test(test_training_stays_in_the_step),
                                        cmocka_unit_test(test_names_of_the_program),
                                        cmocka_unit_test(test_full_collections),
