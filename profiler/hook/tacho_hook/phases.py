@@ -67,11 +67,14 @@ def patch_compilation(module):
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
 
     def end(*arguments):
-        for reason in new_graph_breaks():
-            mark(reason)
-        said = Cache.look()
-        if said:
-            mark("compile cache " + said)
+        try:
+            for reason in new_graph_breaks():
+                mark(reason)
+            said = Cache.look()
+            if said:
+                mark("compile cache " + said)
+        except Exception:  # another version of PyTorch
+            pass
         lib.pop()
         put_back()
 
