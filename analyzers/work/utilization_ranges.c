@@ -98,7 +98,7 @@ static bool is_work(const struct an_trace *trace, size_t i)
 }
 
 /* Has PyTorch's hook counted this pass, which began before its FLOPs were known? They are on a
- * range without length right after it. */
+ * range without length right after it, beside it: the last module inside of the pass has none. */
 static bool is_counted_after(const struct an_flops_gather *gather, const struct an_track *track,
                              size_t i)
 {
@@ -108,7 +108,21 @@ static bool is_counted_after(const struct an_flops_gather *gather, const struct 
         return false;
     for (size_t k = an_slice_seek(trace, track, end); k < an_track_end(track); k++)
         if (is_work(trace, k))
-            return trace->slice.name[k] == gather->counted;
+            return trace->slice.name[k] == gather->counted &&
+                   trace->slice.parent[k] == trace->slice.parent[i];
+    return false;
+}
+
+/* Is slice i inside of a pass that was counted, as the passes that reentrant checkpointing runs? */
+static bool is_in_counted(const struct an_flops_gather *gather, const struct an_track *track,
+                          size_t i)
+{
+    const struct an_trace *trace = gather->context->trace;
+    int levels = AN_DEPTH_MAX;
+    for (uint32_t parent = trace->slice.parent[i]; parent != AN_NONE && levels--;
+         parent = trace->slice.parent[parent])
+        if (is_work(trace, parent) && is_counted_after(gather, track, parent))
+            return true;
     return false;
 }
 
@@ -126,7 +140,7 @@ static void gather_silent(struct an_flops_gather *gather, const struct an_track 
     const struct an_trace *trace = gather->context->trace;
     uint32_t name = trace->slice.name[i];
     if (name == AN_NONE || !gather->has_flops[name] || !is_silent_pass(trace, i) ||
-        !step_of(gather, track->process, i))
+        is_in_counted(gather, track, i) || !step_of(gather, track->process, i))
         return;
     gather->hardware_ns += (double)trace->slice.dur[i];
     gather->covered_ns += is_counted_after(gather, track, i) ? (double)trace->slice.dur[i] : 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a model of plain torch.nn; prints what torch.utils.flop_counter counts of one step, forward and backward, as JSON.
 
-usage: flops.py gpt|resnet|bert [keywords] [checkpoint|reentrant]      keywords: the model is called with its input by name; checkpoint,
+usage: flops.py gpt|resnet|bert|grouped [keywords] [checkpoint|reentrant]      keywords: the model is called with its input by name; checkpoint,
 reentrant: the blocks of a GPT are computed once more in the backward pass
 """
 
@@ -86,6 +86,24 @@ def resnet():
     return nn.Sequential(*rows, nn.Linear(64, 10))
 
 
+def grouped():
+    """Convolutions in groups: one channel each, some, and transposed."""
+    rows = [nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 32, 1), nn.Conv2d(32, 48, 3, 2, groups=4)]
+    rows += [nn.ConvTranspose2d(48, 32, 3, 2, groups=2), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*rows, nn.Linear(32, 10))
+
+
+def pairs_between_groups(model, x):
+    """What flop_counter counts too much of the weight gradients: each input channel with each output channel, whatever their groups."""
+    flops = 0
+    for row in model:
+        before, x = x, row(x)
+        if getattr(row, "groups", 1) > 1:
+            places = (before if isinstance(row, nn.ConvTranspose2d) else x).shape
+            flops += 2 * places[0] * places[2] * places[3] * row.weight.numel() * (row.groups - 1)
+    return flops
+
+
 class Named(nn.Module):
     def __init__(self, inner):
         super().__init__()
@@ -98,10 +116,10 @@ class Named(nn.Module):
 def main():
     torch.manual_seed(0)
     kind = sys.argv[1]
-    model = {"gpt": Gpt, "bert": Bert, "resnet": resnet}[kind]()
+    model = {"gpt": Gpt, "bert": Bert, "resnet": resnet, "grouped": grouped}[kind]()
     model = Named(model) if "keywords" in sys.argv else model
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    images = kind == "resnet"
+    images = kind in ("resnet", "grouped")
     x = torch.randn(8, 3, 64, 64) if images else torch.randint(0, WORDS, (BATCH, LENGTH))
     y = torch.randint(0, 10, (8,)) if images else x
 
@@ -121,7 +139,8 @@ def main():
     step(forward, backward)
     for _ in range(12):
         step(none(), none())
-    print(json.dumps({"forward": forward.get_total_flops(), "backward": backward.get_total_flops()}))
+    more = pairs_between_groups(model, x) if kind == "grouped" else 0
+    print(json.dumps({"forward": forward.get_total_flops(), "backward": backward.get_total_flops() - more, "between_groups": more}))
 
 
 main()

@@ -97,7 +97,7 @@ def flops(*arguments):
     got = utilization["hardware_flops_per_step"]
     assert got and abs(got - counted) <= 0.005 * counted, (got, counted)
     assert utilization["mfu"] and utilization["peak_source"].startswith("measured"), utilization
-    return utilization
+    return run
 
 
 def test_flops_gpt():
@@ -105,7 +105,7 @@ def test_flops_gpt():
 
 
 def flops_of_gpt(*how):
-    utilization = flops("gpt", *how)
+    utilization = flops("gpt", *how).report["utilization"]
     width, length, tokens, layers, words = 64, 96, 4 * 96, 3, 512
     weights = layers * 12 * width * width + words * width
     # six FLOPs for each weight and token; four products of forward and backward for each of T (T + 1) / 2 pairs
@@ -123,6 +123,11 @@ def test_flops_resnet():
 
 def test_flops_bert():
     flops("bert")
+
+
+def test_flops_of_convolutions_in_groups():
+    truth = flops("grouped").truth
+    assert truth["between_groups"] > 0.05 * truth["backward"], "flop_counter counts pairs of channels of different groups: %s" % truth
 
 
 def test_an_update_begins_where_its_closure_returns():

@@ -442,6 +442,7 @@ without() { # NAME PART COMMAND...
     tr '\n' ' ' < "$name.report" | grep -q "without tacho's hook.*$part" || wrong "$name: $(head -n 12 "$name.report")"
 }
 without ignores 'started with -I' python3 -I loads.py
+without bare 'started with -S' python3 -S loads.py
 without removed 'PYTHONPATH was removed' env -i "$(command -v python3)" loads.py
 without replaced 'PYTHONPATH was replaced' env PYTHONPATH=/nowhere python3 loads.py
 record kept python3 loads.py

@@ -604,6 +604,37 @@ static void test_replayed_graph(void **state)
     fx_close(f);
 }
 
+/* PyTorch's hook counts a pass while it runs, and its FLOPs are on a range after it: all of its
+ * time is covered, and the modules in it are parts of it, of which the last one ends with it. */
+static void test_counted_pass(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fx_peak(f, "fp32", 1e12, "measured");
+    int64_t known = fx_work(f, "matrix", "fp32", 100, 100, 100);
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.work";
+    d.pass = "forward";
+    int64_t silent = fx_intern(f, &d);
+    for (int i = 0; i < 6; i++) {
+        int64_t b = i * 1000, counts = i == 3, end = b + (counts ? 700 : 300);
+        fx_step(f, f->process, f->thread, i, b, b + 900, 64, false);
+        fx_slice(f, f->thread, b + 100, end, "net", counts ? silent : known);
+        fx_slice(f, f->thread, b + 120, b + 200, "layer", silent);
+        fx_slice(f, f->thread, b + 220, end, "layer", silent);
+        fx_slice(f, f->thread, b + 202, b + 218, "net", silent);
+        if (counts)
+            fx_slice(f, f->thread, end + 10, end + 10, "FLOPs counted", known);
+    }
+    const struct an_utilization *u = &fx_analyze(f)->utilization;
+    assert_near(u->flop_coverage_pct.value, 100, 1e-9);
+    assert_int_equal(u->hardware_flops_per_step.value, 100);
+    assert_false(u->flops_vary);
+    assert_true(u->mfu.valid);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_device_without_shapes),
         cmocka_unit_test(test_work_without_flops),
         cmocka_unit_test(test_replayed_graph),
+        cmocka_unit_test(test_counted_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
