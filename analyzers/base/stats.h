@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many standard deviations around the mean of a normal distribution hold 90 and 95 %. */
+/* Half widths, in standard deviations, of the central 90 % and 95 % of a normal distribution. */
 #define AN_Z90 1.645
 #define AN_Z95 1.96
 

@@ -221,8 +221,8 @@ static void add_turns(const struct fusion *fusion, const struct flow *flow,
         saving->ns[i] = fmax(0, saving->ns[i] - ns);
 }
 
-/* The one kernel takes at least as long as the slowest operator of the chain that moves no more
- * bytes than it: what that needs beside its bytes (a vector that every row reads) stays. */
+/* The fused kernel is no faster than the slowest operator that moves no more bytes than it: what
+ * that operator needs besides its own bytes (a vector that every row reads) is not saved. */
 static void cap_saving(const struct flow *flow, const struct chain *chain, struct saving *saving)
 {
     int64_t bytes = -saving->bytes;
@@ -232,9 +232,10 @@ static void cap_saving(const struct flow *flow, const struct chain *chain, struc
     for (size_t i = 0; i < chain->length; i++) {
         const struct flow_op *op = &flow->op[chain->op[i]];
         all += (double)op->ns;
-        slowest = flow_bytes(op) <= bytes ? fmax(slowest, (double)op->ns) : slowest;
+        if (flow_bytes(op) <= bytes)
+            slowest = fmax(slowest, (double)op->ns);
     }
-    for (int i = 0; i < 2; i++) /* the most it can be is without that */
+    for (int i = 0; i < 2; i++) /* the high end is not capped */
         saving->ns[i] = fmin(saving->ns[i], all - slowest);
 }
 

@@ -19,6 +19,7 @@
 #define AGAIN       "recompile "
 #define BREAK       "graph break "
 #define CACHE       "compile cache "
+#define CACHE_OFF   CACHE "is off"
 #define NAMED       3
 #define RECOMPILED  4     /* times: fewer do not show how much they vary */
 #define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
@@ -75,11 +76,12 @@ static int by_time(const void *first, const void *second)
     return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(right->count, left->count);
 }
 
-/* The compilation that a mark without length lies in. */
+/* How long the compilation around a mark without length took; 0: it is no mark of the hook. */
 static int64_t around_ns(const struct an_trace *trace, size_t slice)
 {
     uint32_t parent = trace->slice.parent[slice];
-    bool known = parent != AN_NONE && an_slice_role(trace, parent) == AN_ROLE_COMPILE &&
+    bool known = an_slice_role(trace, slice) == AN_ROLE_COMPILE && parent != AN_NONE &&
+                 an_slice_role(trace, parent) == AN_ROLE_COMPILE &&
                  trace->slice.dur[parent] != AN_OPEN;
     return known ? trace->slice.dur[parent] : 0;
 }
@@ -99,7 +101,7 @@ static void find(const struct an_context *context, struct names *again, struct n
             const char *name = an_trace_name(trace, trace->slice.name[i]);
             if (!strncmp(name, BREAK, strlen(BREAK)))
                 add(breaks, name, 0);
-            else if (!strncmp(name, CACHE, strlen(CACHE)))
+            else if (!strncmp(name, CACHE, strlen(CACHE)) && around_ns(trace, i))
                 add(uncached, name, around_ns(trace, i));
             else if (trace->slice.start[i] >= from && !strncmp(name, AGAIN, strlen(AGAIN)))
                 add(again, name, compile_ns(trace, track, i));
@@ -283,42 +285,84 @@ static void graph_breaks(struct an_findings_list *findings, const struct names *
     finding->wrong_when = "the pieces are long: then few calls lie between them";
 }
 
-/* Compilations that each run repeats, because the cache on disk keeps nothing of them. What it does
- * not have yet is no finding: the next run finds it. */
-static void without_cache(struct an_findings_list *findings, const struct names *uncached)
+/* From the first compilation or step of each thread of steps to the last step, in ns. */
+static double run_with_start_ns(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    double sum = run_ns(context);
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        if (!lane->count || lane->track == AN_NONE)
+            continue;
+        const struct an_track *track = &trace->track[lane->track];
+        int64_t first = context->step[lane->first].host_start;
+        size_t i = track->slice_first;
+        while (i < an_track_end(track) && trace->slice.start[i] < first &&
+               an_slice_role(trace, i) != AN_ROLE_COMPILE)
+            i++;
+        if (i < an_track_end(track) && trace->slice.start[i] < first)
+            sum += (double)an_time_sub(first, trace->slice.start[i]);
+    }
+    return sum;
+}
+
+/* Leaves only compilations for which the cache is off, or only those whose graphs it refuses:
+ * whichever take longer. */
+static bool keep_one_kind(struct names *names)
+{
+    int64_t ns[2] = {0}, times[2] = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        bool off = !strncmp(names->at[i].name, CACHE_OFF, strlen(CACHE_OFF));
+        ns[off] = an_time_add(ns[off], names->at[i].ns);
+        times[off] += names->at[i].count;
+    }
+    bool off = ns[1] > ns[0];
+    for (size_t i = 0; i < names->count; i++)
+        if (!strncmp(names->at[i].name, CACHE_OFF, strlen(CACHE_OFF)) == off)
+            names->at[kept++] = names->at[i];
+    names->count = kept;
+    names->ns = ns[off];
+    names->times = times[off];
+    return off;
+}
+
+/* Compilations that each run repeats. A first run, which fills the cache, is no finding. */
+static void without_cache(struct an_findings_list *findings, struct names *uncached)
 {
     struct an_context *context = findings->context;
-    const struct an_phase *compile = NULL;
-    for (size_t i = 0; i < context->result->phase_count; i++)
-        if (!strcmp(context->result->phases[i].name, "compile"))
-            compile = &context->result->phases[i];
-    double run = compile ? compile->lane_run_ms : 0, ms = (double)uncached->ns / 1e6,
-           share = an_percent(ms, run);
+    bool off = keep_one_kind(uncached);
+    double run = run_with_start_ns(context), share = an_percent((double)uncached->ns, run);
     if (!uncached->times || share < FINDINGS_NOISE_PCT)
         return;
-    bool off = strstr(uncached->at[0].name, "force_disable_caches") != NULL;
+    const char *s = uncached->times == 1 ? "" : "s",
+               *took = an_time_words(context->arena, (double)uncached->ns / 1e6, 3),
+               *of = an_time_words(context->arena, run / 1e6, 3);
     struct an_finding *finding = an_findings_add(
         findings, "COMPILE_CACHE",
         an_finding_text(context,
-                        "%" PRId64 " compilations, %s of %s, are repeated in every run: the cache "
-                        "of torch.compile %s",
-                        uncached->times, an_time_words(context->arena, ms, 3),
-                        an_time_words(context->arena, run, 3),
-                        off ? "is turned off" : "refuses their graphs"));
+                        "the on-disk cache of torch.compile %s %" PRId64 " compilation%s (%s of "
+                        "%s): every run compiles again; none of it is in the step times",
+                        off ? "is off for" : "refuses the graphs of", uncached->times, s, took,
+                        of));
     name_them(context, finding, uncached);
     finding->action =
-        off ? "allow the cache: unset TORCHINDUCTOR_FORCE_DISABLE_CACHES and "
-              "torch._inductor.config.force_disable_caches"
-            : "take what the cache refuses out of the compiled function, or call it through "
+        off ? "turn the cache on: remove TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
+              "TORCH_COMPILE_FORCE_DISABLE_CACHES and TORCHINDUCTOR_FX_GRAPH_CACHE=0 from the "
+              "environment; the program itself may set force_disable_caches or fx_graph_cache"
+            : "remove what PyTorch names as the reason: give a custom pass a uuid() "
+              "(CustomGraphPass), call an operator that cannot be cached through "
               "torch.library.custom_op";
     finding->effort = off ? "a setting" : "some lines of code";
     finding->bound = true;
     an_finding_ceiling(finding, 100, fmin(share, 99),
-                       "the program is still traced, and a cached graph is read and loaded");
+                       "a run with a filled cache still traces the program and loads the graphs");
     finding->method = "ceiling for a run of this length: run / (run - these compilations) - 1";
-    finding->verify = an_command_rerun(context, "the cache, twice: the first run fills it");
-    finding->wrong_when = "the program changes from run to run, or the folder of the cache "
-                          "(TORCHINDUCTOR_CACHE_DIR) does not stay, as in a new container";
+    finding->verify = an_finding_text(context, "%s, and compare the time outside of steps",
+                                      an_command_rerun(context, "a cache that a run has filled"));
+    finding->wrong_when = "the run that counts is much longer, and compiles no more often; this is "
+                          "the first run on the machine, whose compiled libraries are kept all the "
+                          "same; what is in RECOMPILE too goes only once";
 }
 
 void an_findings_compile(struct an_findings_list *findings)

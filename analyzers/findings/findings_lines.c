@@ -94,9 +94,8 @@ static struct function largest_function(const struct an_python *python)
     return largest;
 }
 
-/* The part of the step, 0..1, in host and unattributed time in which the thread did not wait for a
- * core, which the ranges around it bound exactly; NAN: not known. Lines of Python have parts of it.
- */
+/* The part of the step, 0..1, that is host or unattributed time without waits for a core; NAN: not
+ * known. The ranges around it bound it exactly. */
 struct host_time {
     double part, half; /* half the width of its 90 % interval by steps, 0 where it has none */
     int64_t looks;     /* in it */

@@ -83,7 +83,7 @@ int an_share_of_steps(const struct an_context *context,
 /* Of a class of the step budget. 0 or TACHO_ENOMEM. */
 int an_class_share(const struct an_context *context, enum an_class class,
                    struct an_class_share *share);
-/* Half the width of its 90 % interval; 0 for one step, of which none is known. */
+/* Half the width of its 90 % interval; 0 if only one step was recorded: then it is not known. */
 double an_share_half_90(const struct an_class_share *share);
 /* Is the low end above the noise floor? One step and a capture without steps have no interval:
  * there it takes more. */

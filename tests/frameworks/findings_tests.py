@@ -10,7 +10,7 @@ from __main__ import Run, finding
 def promises(advice, truth):
     """A program whose blocks of five steps reduce gradients in `each` pass and in the `last` one only in turn: what it gains where all
     steps do the latter is what was promised. The gain's error is two standard errors of its pairs of blocks; the first pair begins the
-    job. The high end is no more than 2.5 times the gain. Where the ranks mostly wait for each other nothing but a ceiling is promised."""
+    job. The high end, of a ceiling too, is at most 2.5 times the gain and its error. Where the ranks mostly wait for each other nothing but a ceiling is promised."""
     blocks = [[sum(truth[how][i : i + 5]) for i in range(5, 30, 5)] for how in ("each", "last")]
     gains = [100 * ((before + after) / (2 * after) - 1) for before, after in zip(*blocks)]
     gain = 100 * (sum(map(sum, blocks)) / (2 * sum(blocks[1])) - 1)

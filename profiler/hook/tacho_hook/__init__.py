@@ -55,7 +55,6 @@ PATCHES = {
     "torch._dynamo.callback": ("phases", "patch_compilation"),
     "torch._dynamo.convert_frame": ("phases", "patch_recompilation"),
     "torch._inductor.codecache": ("phases", "patch_cache"),
-    "torch._functorch._aot_autograd.autograd_cache": ("phases", "patch_cache"),
     "jax": ("jitted", "patch_jax"),
     "jax._src.profiler": ("jitted", "patch_jax_profiler"),
     "jax._src.array": ("jitted", "patch_array"),

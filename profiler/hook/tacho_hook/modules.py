@@ -230,7 +230,7 @@ class Modules:
     def is_no_helper(self, key):
         """A helper is called in two steps in a row, or more often."""
         last, is_evaluation = self.helpers.get(key, (None, True))
-        step = steps.index - self.skipped  # hooks that are out see no call
+        step = steps.index - self.skipped  # while the hooks are taken out, no call is seen
         if last != step:
             is_evaluation = last is None or last + 1 < step
             self.helpers[key] = step, is_evaluation

@@ -65,12 +65,13 @@ def patch_compilation(module):
         modules.compiled = counts.off = True
         take_out()
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
+        Cache.begin()
 
     def end(*arguments):
         try:
             for reason in new_graph_breaks():
                 mark(reason)
-            said = Cache.look()
+            said = Cache.end()
             if said:
                 mark("compile cache " + said)
         except Exception:  # another version of PyTorch
@@ -78,9 +79,20 @@ def patch_compilation(module):
         lib.pop()
         put_back()
 
+    def register():
+        handler.register_start_callback(begin)
+        handler.register_end_callback(end)
+
+    def clear():
+        """torch._dynamo.reset() forgets all callbacks."""
+        inner()
+        register()
+
     handler = module.callback_handler
-    handler.register_start_callback(begin)
-    handler.register_end_callback(end)
+    inner = getattr(handler, "clear", None)
+    if inner is not None:
+        handler.clear = clear
+    register()
     modules.is_told = True
 
 
@@ -110,42 +122,46 @@ def mark(text):
 
 
 class Cache:
-    """What the caches on disk of torch.compile did with the graphs of a compilation, by PyTorch's own counters."""
+    """What the cache on disk of torch.compile keeps of a compilation, by PyTorch's own counters. Inductor's part decides: AOTAutograd may
+    refuse a graph whose code Inductor keeps."""
 
-    why = None  # the last graph was refused
-    seen = (0, 0, 0)  # work of the compilers, graphs that are kept from now on, and those refused
+    why = None  # reason of the last refusal
+    before = {}  # counters of Inductor when the compilation began
+
+    @staticmethod
+    def counters():
+        all_counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None) or {}
+        return dict(all_counters.get("inductor", {}))
 
     @classmethod
-    def look(cls):
-        """Why the next run compiles again what was compiled since the last look; None: it does not, or there was nothing."""
-        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None) or {}
-        autograd, inductor = counters.get("aot_autograd", {}), counters.get("inductor", {})
-        now = (
-            autograd.get("total", 0) + sum(inductor.values()),
-            autograd.get("autograd_cache_miss", 0) + inductor.get("fxgraph_cache_miss", 0),
-            autograd.get("autograd_cache_bypass", 0) + inductor.get("fxgraph_cache_bypass", 0),
-        )
-        worked, kept, refused = (new - old if new >= old else new for new, old in zip(now, cls.seen))
-        cls.seen = now
-        if refused and not kept:
+    def begin(cls):
+        cls.why, cls.before = None, cls.counters()
+
+    @classmethod
+    def end(cls):
+        """Why the next run will compile again what has just been compiled; None if it will not, or if Inductor compiled nothing."""
+        grown = {name: count - cls.before.get(name, 0) for name, count in cls.counters().items()}
+        config = sys.modules.get("torch._inductor.config")
+        if grown.get("fxgraph_cache_bypass", 0) > 0 or grown.get("fxgraph_cache_pickle_error", 0) > 0:
             return "refuses: %s" % (cls.why or "unknown reason").strip().splitlines()[0]
-        if worked and getattr(sys.modules.get("torch._inductor.config"), "force_disable_caches", False):
-            return "is off: force_disable_caches"
+        for switch, off in (("force_disable_caches", True), ("fx_graph_cache", False)):
+            if any(grown.values()) and getattr(config, switch, not off) == off:
+                return "is off: %s" % switch
         return None
 
 
 def patch_cache(module):
-    """The reason why a cache refuses a graph is in the exception that says so."""
-    for name in ("BypassFxGraphCache", "BypassAOTAutogradCache"):
-        refusal = vars(module).get(name)
-        if refusal is None:
-            continue
+    """The reason why Inductor's cache refuses a graph is in the exception that says so."""
+    inner = module.BypassFxGraphCache.__init__
 
-        def init(self, *arguments, inner=refusal.__init__):
-            inner(self, *arguments)
+    def init(self, *arguments, **keywords):
+        inner(self, *arguments, **keywords)
+        try:
             Cache.why = str(self)
+        except Exception:  # a text that cannot be made
+            pass
 
-        refusal.__init__ = init
+    module.BypassFxGraphCache.__init__ = init
 
 
 def new_graph_breaks(seen=[0]):

@@ -93,12 +93,26 @@ static void test_slowest_member(void **state)
     fx_close(&f);
 }
 
+/* The second operator moves twice the bytes of the fused kernel, so it is no limit: all of its read
+ * goes (20 of its 80 ms), and the write of the first one (20 ms). */
+static void test_larger_member(void **state)
+{
+    static const struct work works[] = {{"residual", 0, 20}, {"relu", 1, 80}};
+    struct fixture f;
+    const struct an_dataflow *flow = analyze(&f, works);
+    (void)state;
+    assert_int_equal(flow->fusion_count, 1);
+    assert_near(flow->fusion[0].gain_ms.value, 40, WITHIN);
+    fx_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_reduction),
         cmocka_unit_test(test_slowest_member),
+        cmocka_unit_test(test_larger_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

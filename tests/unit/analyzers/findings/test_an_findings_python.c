@@ -515,34 +515,48 @@ static void test_compilations(void **state)
     fx_close(f);
 }
 
-/* Compilations whose graphs the cache refuses, by the marks in their phases: one of 200 ms before
- * the first step, one of 40 ms in the steps. The third one is in the cache. */
+/* Two ranks with marks in their compilations: one of 200 ms before the first step, one of 40 ms in
+ * the steps. The third compilation is in the cache, and a range of the program is no mark. */
+static void record_uncached(struct fixture *f, const char *why, const char *other)
+{
+    fx_open(f);
+    int64_t compile = fx_kind(f, "compile");
+    for (int rank = 0; rank < 2; rank++) {
+        int64_t process = rank ? fx_process(f, rank, "train") : f->process,
+                track = fx_track(f, process, "thread", "steps", NULL);
+        fx_slice(f, track, 0, 200 * MS, "torch.compile", compile);
+        fx_slice(f, track, 190 * MS, 190 * MS + 500, why, compile);
+        for (int i = 0; i < STEPS; i++) {
+            int64_t at = 200 * MS + i * 100 * MS;
+            fx_step(f, process, track, i, at, at + 100 * MS, 64, false);
+            if (i == 3 || i == 7)
+                fx_slice(f, track, at + MS, at + 41 * MS, "torch.compile", compile);
+            if (i == 3)
+                fx_slice(f, track, at + 40 * MS, at + 40 * MS + 500, other, compile);
+            fx_slice(f, track, at + 50 * MS, at + 60 * MS, "compile cache warmup", FX_NONE);
+        }
+    }
+}
+
 static void test_compilations_without_cache(void **state)
 {
+    static const char refused[] = "compile cache refuses: Unsupported custom pass",
+                      off[] = "compile cache is off: fx_graph_cache";
     struct fixture fixture, *f = &fixture;
     (void)state;
-    fx_open(f);
-    int64_t track = fx_track(f, f->process, "thread", "steps", NULL),
-            compile = fx_kind(f, "compile");
-    const char *why = "compile cache refuses: Unsupported custom pass";
-    fx_slice(f, track, 0, 200 * MS, "torch.compile", compile);
-    fx_slice(f, track, 190 * MS, 190 * MS + 500, why, compile);
-    for (int i = 0; i < STEPS; i++) {
-        int64_t at = 200 * MS + i * 100 * MS;
-        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
-        if (i == 3 || i == 7)
-            fx_slice(f, track, at + MS, at + 41 * MS, "torch.compile", compile);
-        if (i == 3)
-            fx_slice(f, track, at + 40 * MS, at + 40 * MS + 500, why, compile);
-    }
-    const struct an_result *result = fx_analyze(f);
-    const struct an_finding *row = finding(result, "COMPILE_CACHE");
+    record_uncached(f, refused, refused);
+    const struct an_finding *row = finding(fx_analyze(f), "COMPILE_CACHE");
     assert_non_null(row);
-    says(row->claim, "2 compilations, 240 ms of 2.6 s");
-    says(row->claim, "refuses their graphs");
-    says(row->evidence[0], "2 x compile cache refuses: Unsupported custom pass");
+    says(row->claim, "refuses the graphs of 4 compilations (480 ms of 5 s)");
+    says(row->evidence[0], "4 x compile cache refuses: Unsupported custom pass");
     assert_true(row->gain.ceiling);
-    assert_true(fabs(row->gain.high.value - 100 * 240. / (2600 - 240)) < 0.01);
+    assert_true(fabs(row->gain.high.value - 100 * 480. / (5000 - 480)) < 0.01);
+    fx_close(f);
+    record_uncached(f, off, refused);
+    row = finding(fx_analyze(f), "COMPILE_CACHE");
+    assert_non_null(row);
+    says(row->claim, "is off for 2 compilations (400 ms of 5 s)");
+    says(row->action, "TORCHINDUCTOR_FX_GRAPH_CACHE");
     fx_close(f);
 }
 
