@@ -5,7 +5,12 @@
 #include "libtrain/train/clipping.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "libtrain/base/least.h"
+#include "libtrain/ops/kernels.h"
+#include "tacho_error.h"
 
 int lt_clip_find(const char *name)
 {
@@ -24,6 +29,79 @@ double lt_clip_norm(const struct lt_context *context, const float *x, int64_t co
     double sum = 0;
     lt_op(context, LT_OP_NORM,
           &(union lt_args){.norm = {.x = x, .sum = &sum, .partial = partial, .count = count}});
+    return sqrt(sum);
+}
+
+static int64_t blocks_of(const struct lt_early_norm *norm)
+{
+    return (int64_t)lt_norm_partials(norm->count);
+}
+
+int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *context, const float *x,
+                       int64_t count, double *partial)
+{
+    *norm = (struct lt_early_norm){context, x, count, partial, NULL};
+    norm->left = calloc((size_t)blocks_of(norm), sizeof *norm->left);
+    if (!norm->left)
+        return TACHO_ENOMEM;
+    lt_early_norm_begin(norm);
+    return 0;
+}
+
+void lt_early_norm_close(struct lt_early_norm *norm)
+{
+    free(norm->left);
+    *norm = (struct lt_early_norm){0};
+}
+
+void lt_early_norm_begin(struct lt_early_norm *norm)
+{
+    for (int64_t i = 0; i < blocks_of(norm); i++)
+        norm->left[i] = (uint32_t)lt_min64(LT_NORM_BLOCK, norm->count - i * LT_NORM_BLOCK);
+}
+
+/* Sums blocks, one behind the other. */
+static void sum_blocks(const struct lt_early_norm *norm, int64_t from, int64_t end)
+{
+    int64_t first = from * LT_NORM_BLOCK;
+    if (from < end)
+        lt_clip_norm(norm->context, norm->x + first,
+                     lt_min64(end * LT_NORM_BLOCK, norm->count) - first, norm->partial + from);
+}
+
+void lt_early_norm_ready(void *early, size_t first, size_t count)
+{
+    struct lt_early_norm *norm = early;
+    int64_t at = (int64_t)first, end = at + (int64_t)count, whole = 0, block = at / LT_NORM_BLOCK;
+    for (; at < end; block++) { /* `whole` blocks before this one are final and not summed yet */
+        int64_t until = lt_min64(end, (block + 1) * LT_NORM_BLOCK);
+        norm->left[block] -= (uint32_t)(until - at);
+        at = until;
+        if (!norm->left[block]) {
+            whole++;
+            continue;
+        }
+        sum_blocks(norm, block - whole, block);
+        whole = 0;
+    }
+    sum_blocks(norm, block - whole, block);
+}
+
+double lt_early_norm_end(struct lt_early_norm *norm)
+{
+    double sum = 0;
+    int64_t whole = 0, blocks = blocks_of(norm);
+    for (int64_t i = 0; i < blocks; i++) { /* `whole` blocks before this one are not summed yet */
+        if (norm->left[i]) {
+            whole++;
+            continue;
+        }
+        sum_blocks(norm, i - whole, i);
+        whole = 0;
+    }
+    sum_blocks(norm, blocks - whole, blocks);
+    for (int64_t i = 0; i < blocks; i++)
+        sum += norm->partial[i];
     return sqrt(sum);
 }
 

@@ -21,6 +21,26 @@ int lt_clip_find(const char *name);
 double lt_clip_norm(const struct lt_context *context, const float *x, int64_t count,
                     double *partial);
 
+/* The same norm, bit for bit, of a gradient that becomes final piece by piece: blocks of it are
+ * summed as soon as they are final, while the caches hold them. Backend cpu only. */
+struct lt_early_norm {
+    const struct lt_context *context; /* NULL: it is not used */
+    const float *x;
+    int64_t count;
+    double *partial;
+    uint32_t *left; /* elements of each block that are not final; owned by it */
+};
+/* For x[count] with lt_norm_partials(count) doubles. 0 or TACHO_ENOMEM. */
+int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *context, const float *x,
+                       int64_t count, double *partial);
+void lt_early_norm_close(struct lt_early_norm *norm);
+/* From now on nothing is final. */
+void lt_early_norm_begin(struct lt_early_norm *norm);
+/* For lt_context.ready; `norm` is the argument. */
+void lt_early_norm_ready(void *norm, size_t first, size_t count);
+/* Sums what is left. */
+double lt_early_norm_end(struct lt_early_norm *norm);
+
 /* The gradient of each hidden matrix of the parameters, less the mean of each of its rows. */
 void lt_centre_matrices(const struct lt_context *context, const struct lt_parameters *parameters);
 

@@ -67,6 +67,8 @@ static double gradient_norm(struct run *run)
     const struct lt_parameters *parameters = &run->model->parameters;
     if (run->division.shard || run->config->division.ordered)
         return lt_division_norm(&run->division, &run->context);
+    if (run->norm.context)
+        return lt_early_norm_end(&run->norm);
     return lt_clip_norm(&run->context, parameters->grad, (int64_t)parameters->count, run->partial);
 }
 

@@ -7,6 +7,7 @@
 #define LT_RUN_H
 
 #include "libtrain/parallel/early.h"
+#include "libtrain/train/clipping.h"
 #include "libtrain/train/train.h"
 #include "libtrain/train/watch.h"
 
@@ -25,7 +26,8 @@ struct run {
     struct lt_loader *loader;
     struct lt_optimizer optimizer;
     double *partial;
-    struct lt_memory memory; /* as last counted */
+    struct lt_early_norm norm; /* not used: after backward in one pass */
+    struct lt_memory memory;   /* as last counted */
     int memory_counted;
     uint64_t seed;
     int64_t step;

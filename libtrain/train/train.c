@@ -55,6 +55,10 @@ static void backward(struct run *run, struct lt_context *context, const struct l
     if (last && lt_parallel_ranks(run->parallel) > 1 && !shard && !run->config->local.every) {
         context->ready = lt_parallel_ready;
         context->ready_arg = run->parallel;
+    } else if (last && !shard && run->norm.context) {
+        lt_early_norm_begin(&run->norm);
+        context->ready = lt_early_norm_ready;
+        context->ready_arg = &run->norm;
     }
     lt_optimizer_watch(&run->optimizer, &run->model->parameters, context, run->model->b, !index);
     if (shard)
@@ -497,6 +501,16 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
     return rc;
 }
 
+/* Can the gradient's norm be summed while backward runs? Nothing changes a gradient afterwards. */
+static int sums_early(const struct run *run)
+{
+    const struct lt_train_config *config = run->config;
+    return run->context.backend == LT_BACKEND_CPU && !run->context.device && !run->context.scan &&
+           !run->context.fault && lt_parallel_ranks(run->parallel) == 1 && !lt_run_layout(run) &&
+           !run->division.shard && !config->division.ordered && !config->centralise &&
+           !config->local.every;
+}
+
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
 static int open_run(struct run *run, struct tacho_error *err)
 {
@@ -505,6 +519,9 @@ static int open_run(struct run *run, struct tacho_error *err)
     uint64_t position = 0;
     run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
     if (!run->partial)
+        return lt_no_memory(err);
+    if (sums_early(run) && lt_early_norm_open(&run->norm, &run->context, parameters->grad,
+                                              (int64_t)parameters->count, run->partial))
         return lt_no_memory(err);
     int rc = open_optimizer(run, err);
     if (rc == 0 && config->resume)
@@ -553,6 +570,7 @@ static void destroy_run(struct run *run)
     lt_division_close(&run->division);
     lt_watch_destroy(run->watch);
     lt_range_test_destroy(run->range);
+    lt_early_norm_close(&run->norm);
     free(run->partial);
     free(run);
 }

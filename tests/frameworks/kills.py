@@ -166,16 +166,17 @@ def check_file(one, build, folder, faults):
 def outlives(one, python, known={}):
     """Do processes of this program outlive its death without tacho? The workers of PyTorch's loader look for the death of their
     parent, which the fork server is; that lives as long as they do. A program that is told to end (SIGTERM) takes none of them with it
-    either; an interrupted one does."""
+    either; an interrupted one does. Ranks whose torchrun is killed before they have found each other wait for minutes."""
     how, number = one["how"], getattr(signal, "SIG" + one["signal"])
-    if number == signal.SIGINT or one["victim"] not in ("program", "both") or how not in WORKERS:
+    starts = how == "torchrun" and number == signal.SIGKILL and one["victim"] != "recorder" and not one["updates"]
+    if not starts and (number == signal.SIGINT or one["victim"] not in ("program", "both") or how not in WORKERS):
         return False
     if (how, number) not in known:
         with tempfile.TemporaryDirectory() as folder:
             mark = "%d-%s" % (os.getpid(), how)
             program = subprocess.Popen(command_of(one, python, folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, env=dict(os.environ, **{MARK: mark}))
-            wait_until(lambda: program.poll() is not None or any(n > 20 for _, n in updates(folder).values()))
+            wait_until(lambda: program.poll() is not None or (len(processes(mark)) > 2 if starts else any(n > 20 for _, n in updates(folder).values())))
             program.send_signal(number)
             program.wait()
             wait_until(lambda: not processes(mark), PATIENCE)

@@ -432,6 +432,40 @@ static void rounded_by_chance(void **state)
         assert_true(other[i] == lt_bf16_float(lt_bf16_round(old[i])));
 }
 
+/* The norm of a gradient that is announced in pieces, in several orders, with some of them never
+ * announced, is that of one pass, bit for bit. */
+static void norm_of_pieces(void **state)
+{
+    enum { COUNT = 5 * 65536 + 123, PIECES = 9 };
+    const struct lt_context cpu = {.backend = LT_BACKEND_CPU};
+    static const int64_t from[PIECES + 1] = {0,      7,      65536,  131072, 131073,
+                                             200000, 262144, 262150, 327680, COUNT};
+    const float *x = normals(COUNT, 7, 1);
+    size_t bytes = lt_norm_partials(COUNT) * sizeof(double);
+    double *partial = pool_bytes(bytes), *early = pool_bytes(bytes);
+    double norm = lt_clip_norm(&cpu, x, COUNT, partial);
+    struct lt_early_norm pieces;
+    (void)state;
+    assert_int_equal(lt_early_norm_open(&pieces, &cpu, x, COUNT, early), 0);
+    for (int step = 1; step < PIECES; step++) { /* a factor of PIECES: some come twice, so none */
+        memset(early, 0xff, bytes);
+        lt_early_norm_begin(&pieces);
+        for (int i = 0; step % 3 && i < PIECES; i++) {
+            int at = i * step % PIECES;
+            if (at != step)
+                lt_early_norm_ready(&pieces, (size_t)from[at], (size_t)(from[at + 1] - from[at]));
+        }
+        assert_true(lt_early_norm_end(&pieces) == norm);
+        assert_memory_equal(early, partial, bytes);
+    }
+    memset(early, 0xff, bytes);
+    lt_early_norm_begin(&pieces);
+    lt_early_norm_ready(&pieces, 0, COUNT);
+    assert_memory_equal(early, partial, bytes);
+    assert_true(lt_early_norm_end(&pieces) == norm);
+    lt_early_norm_close(&pieces);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, pool_free)
 
 int main(void)
@@ -446,6 +480,7 @@ int main(void)
         TEST(exchanges_and_goes_back),
         TEST(lookahead_by_hand),
         TEST(centralised),
+        TEST(norm_of_pieces),
         TEST(rounded_by_chance),
     };
     calm_openmp();
