@@ -62,6 +62,34 @@ int lt_run_contexts(const struct run *run)
     return lt_run_layout(run) ? lt_run_layout(run)->cp : 1;
 }
 
+/* Can the gradient's norm be summed while backward runs? Nothing changes a gradient afterwards. */
+static int sums_early(const struct run *run)
+{
+    const struct lt_train_config *config = run->config;
+    return run->context.backend == LT_BACKEND_CPU && !run->context.device && !run->context.scan &&
+           !run->context.fault && lt_parallel_ranks(run->parallel) == 1 && !lt_run_layout(run) &&
+           !run->division.shard && !config->division.ordered && !config->centralise &&
+           !config->local.every;
+}
+
+int lt_run_open_norm(struct run *run)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    int64_t count = (int64_t)parameters->count;
+    run->partial = calloc(lt_norm_partials(count), sizeof *run->partial);
+    if (!run->partial)
+        return TACHO_ENOMEM;
+    return sums_early(run) ? lt_early_norm_open(&run->norm, &run->context, parameters->grad, count,
+                                                run->partial)
+                           : 0;
+}
+
+void lt_run_close_norm(struct run *run)
+{
+    lt_early_norm_close(&run->norm);
+    free(run->partial);
+}
+
 static double gradient_norm(struct run *run)
 {
     const struct lt_parameters *parameters = &run->model->parameters;

@@ -84,6 +84,9 @@ int lt_run_signalled(const struct run *run);
 /* Tells the other ranks of this one's step. */
 void lt_run_send_status(struct run *run, double loss, int code);
 
+/* What the norm of the gradient needs. TACHO_ENOMEM. */
+int lt_run_open_norm(struct run *run);
+void lt_run_close_norm(struct run *run);
 /* Begins the step: its context, its range; what is known of it before it is made. */
 struct lt_progress lt_run_begin_step(struct run *run);
 /* Clipping and the optimizer's update, unless the gradient is not finite. Returns its norm before

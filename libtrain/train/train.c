@@ -501,27 +501,13 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
     return rc;
 }
 
-/* Can the gradient's norm be summed while backward runs? Nothing changes a gradient afterwards. */
-static int sums_early(const struct run *run)
-{
-    const struct lt_train_config *config = run->config;
-    return run->context.backend == LT_BACKEND_CPU && !run->context.device && !run->context.scan &&
-           !run->context.fault && lt_parallel_ranks(run->parallel) == 1 && !lt_run_layout(run) &&
-           !run->division.shard && !config->division.ordered && !config->centralise &&
-           !config->local.every;
-}
-
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
 static int open_run(struct run *run, struct tacho_error *err)
 {
     const struct lt_train_config *config = run->config;
     const struct lt_parameters *parameters = &run->model->parameters;
     uint64_t position = 0;
-    run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
-    if (!run->partial)
-        return lt_no_memory(err);
-    if (sums_early(run) && lt_early_norm_open(&run->norm, &run->context, parameters->grad,
-                                              (int64_t)parameters->count, run->partial))
+    if (lt_run_open_norm(run))
         return lt_no_memory(err);
     int rc = open_optimizer(run, err);
     if (rc == 0 && config->resume)
@@ -570,8 +556,7 @@ static void destroy_run(struct run *run)
     lt_division_close(&run->division);
     lt_watch_destroy(run->watch);
     lt_range_test_destroy(run->range);
-    lt_early_norm_close(&run->norm);
-    free(run->partial);
+    lt_run_close_norm(run);
     free(run);
 }
 
