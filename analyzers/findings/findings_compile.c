@@ -2,10 +2,10 @@
  *
  * Compilation in the steps of programs of PyTorch and JAX: functions that are compiled again and
  * again (RECOMPILE), pieces of a program that torch.compile leaves out (GRAPH_BREAK), and graphs
- * that its cache on disk does not keep for the next run (COMPILE_CACHE). The hook names all of them
- * with their reason. A trace of torch.profiler has the pieces themselves, as ranges
- * "Torch-Compiled Region: FRAME/COMPILATION": several frames in a step are pieces, a compilation
- * above 0 is another one of the same frame.
+ * that every run compiles because its cache on disk is off or refuses them (COMPILE_CACHE). The
+ * hook names all of them with their reason. A trace of torch.profiler has the pieces themselves, as
+ * ranges "Torch-Compiled Region: FRAME/COMPILATION": several frames in a step are pieces, a
+ * compilation above 0 is another one of the same frame.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -76,7 +76,8 @@ static int by_time(const void *first, const void *second)
     return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(right->count, left->count);
 }
 
-/* How long the compilation around a mark without length took; 0: it is no mark of the hook. */
+/* How long the compilation around a mark without length took; 0: it is no mark of the hook, or the
+ * compilation has no end. */
 static int64_t around_ns(const struct an_trace *trace, size_t slice)
 {
     uint32_t parent = trace->slice.parent[slice];
@@ -358,11 +359,12 @@ static void without_cache(struct an_findings_list *findings, struct names *uncac
     an_finding_ceiling(finding, 100, fmin(share, 99),
                        "a run with a filled cache still traces the program and loads the graphs");
     finding->method = "ceiling for a run of this length: run / (run - these compilations) - 1";
-    finding->verify = an_finding_text(context, "%s, and compare the time outside of steps",
+    finding->verify = an_finding_text(context, "%s, and compare the time outside steps",
                                       an_command_rerun(context, "a cache that a run has filled"));
-    finding->wrong_when = "the run that counts is much longer, and compiles no more often; this is "
-                          "the first run on the machine, whose compiled libraries are kept all the "
-                          "same; what is in RECOMPILE too goes only once";
+    finding->wrong_when =
+        "the run that matters is much longer and compiles no more often; this was "
+        "the first run on the machine: a later one finds compiled libraries; "
+        "gains of RECOMPILE and of this finding overlap";
 }
 
 void an_findings_compile(struct an_findings_list *findings)

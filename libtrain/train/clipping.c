@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libtrain/base/least.h"
+#include "libtrain/base/openmp.h"
 #include "libtrain/ops/kernels.h"
 #include "tacho_error.h"
 
@@ -69,39 +70,47 @@ static void sum_blocks(const struct lt_early_norm *norm, int64_t from, int64_t e
                      lt_min64(end * LT_NORM_BLOCK, norm->count) - first, norm->partial + from);
 }
 
+/* Sums final blocks, unless they are too few for all threads: then they count as not final. */
+static void sum_final(struct lt_early_norm *norm, int64_t from, int64_t end)
+{
+    if (end - from >= omp_get_max_threads())
+        sum_blocks(norm, from, end);
+    else
+        for (int64_t i = from; i < end; i++)
+            norm->left[i] = 1;
+}
+
 void lt_early_norm_ready(void *early, size_t first, size_t count)
 {
     struct lt_early_norm *norm = early;
-    int64_t at = (int64_t)first, end = at + (int64_t)count, whole = 0, block = at / LT_NORM_BLOCK;
-    for (; at < end; block++) { /* `whole` blocks before this one are final and not summed yet */
+    int64_t at = (int64_t)first, end = at + (int64_t)count, block = at / LT_NORM_BLOCK,
+            final = block; /* blocks from here on are final */
+    for (; at < end; block++) {
         int64_t until = lt_min64(end, (block + 1) * LT_NORM_BLOCK);
         norm->left[block] -= (uint32_t)(until - at);
         at = until;
-        if (!norm->left[block]) {
-            whole++;
-            continue;
+        if (norm->left[block]) {
+            sum_final(norm, final, block);
+            final = block + 1;
         }
-        sum_blocks(norm, block - whole, block);
-        whole = 0;
     }
-    sum_blocks(norm, block - whole, block);
+    if (final < block)
+        sum_final(norm, final, block);
 }
 
 double lt_early_norm_end(struct lt_early_norm *norm)
 {
     double sum = 0;
-    int64_t whole = 0, blocks = blocks_of(norm);
-    for (int64_t i = 0; i < blocks; i++) { /* `whole` blocks before this one are not summed yet */
-        if (norm->left[i]) {
-            whole++;
-            continue;
+    int64_t blocks = blocks_of(norm), from = 0; /* blocks from here on are not summed */
+    for (int64_t i = 0; i < blocks; i++)
+        if (!norm->left[i]) {
+            sum_blocks(norm, from, i);
+            from = i + 1;
         }
-        sum_blocks(norm, i - whole, i);
-        whole = 0;
-    }
-    sum_blocks(norm, blocks - whole, blocks);
+    sum_blocks(norm, from, blocks);
     for (int64_t i = 0; i < blocks; i++)
         sum += norm->partial[i];
+    lt_early_norm_begin(norm);
     return sqrt(sum);
 }
 

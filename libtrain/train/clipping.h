@@ -24,11 +24,12 @@ double lt_clip_norm(const struct lt_context *context, const float *x, int64_t co
 /* The same norm, bit for bit, of a gradient that becomes final piece by piece: blocks of it are
  * summed as soon as they are final, while the caches hold them. Backend cpu only. */
 struct lt_early_norm {
-    const struct lt_context *context; /* NULL: it is not used */
+    const struct lt_context *context; /* NULL: not opened */
     const float *x;
     int64_t count;
     double *partial;
-    uint32_t *left; /* elements of each block that are not final; owned by it */
+    uint32_t
+        *left; /* of each block: elements that are not final yet; 0: its sum is made. From open */
 };
 /* For x[count] with lt_norm_partials(count) doubles. 0 or TACHO_ENOMEM. */
 int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *context, const float *x,
@@ -36,9 +37,10 @@ int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *cont
 void lt_early_norm_close(struct lt_early_norm *norm);
 /* From now on nothing is final. */
 void lt_early_norm_begin(struct lt_early_norm *norm);
-/* For lt_context.ready; `norm` is the argument. */
+/* For lt_context.ready; `norm` is the argument. Each element at most once since begin. As many
+ * neighbouring blocks as there are threads are summed at once; fewer wait for the end. */
 void lt_early_norm_ready(void *norm, size_t first, size_t count);
-/* Sums what is left. */
+/* Sums the blocks that are not summed yet. Returns the norm; then nothing is final. */
 double lt_early_norm_end(struct lt_early_norm *norm);
 
 /* The gradient of each hidden matrix of the parameters, less the mean of each of its rows. */

@@ -62,14 +62,14 @@ int lt_run_contexts(const struct run *run)
     return lt_run_layout(run) ? lt_run_layout(run)->cp : 1;
 }
 
-/* Can the gradient's norm be summed while backward runs? Nothing changes a gradient afterwards. */
+/* Whether the norm may be summed during backward: on the CPU, with one rank, and if nothing changes
+ * the gradient between backward and its norm, as --centralise does. */
 static int sums_early(const struct run *run)
 {
     const struct lt_train_config *config = run->config;
-    return run->context.backend == LT_BACKEND_CPU && !run->context.device && !run->context.scan &&
-           !run->context.fault && lt_parallel_ranks(run->parallel) == 1 && !lt_run_layout(run) &&
-           !run->division.shard && !config->division.ordered && !config->centralise &&
-           !config->local.every;
+    return run->context.backend == LT_BACKEND_CPU && !run->context.device &&
+           lt_parallel_ranks(run->parallel) == 1 && !lt_run_layout(run) &&
+           !config->division.ordered && !config->centralise && !config->local.every;
 }
 
 int lt_run_open_norm(struct run *run)

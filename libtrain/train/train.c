@@ -46,7 +46,8 @@ static int next_batch(struct run *run, struct lt_batch *batch, struct tacho_erro
     return run->division.shard ? lt_parallel_agree(run->parallel, rc, err) : rc;
 }
 
-/* Gradients of the last micro-step are announced to the ranks as they become final. */
+/* Gradients of the last micro-step are announced as they become final: to the ranks, or to the sum
+ * of their norm. */
 static void backward(struct run *run, struct lt_context *context, const struct lt_batch *batch,
                      int index)
 {

@@ -176,7 +176,8 @@ def outlives(one, python, known={}):
             mark = "%d-%s" % (os.getpid(), how)
             program = subprocess.Popen(command_of(one, python, folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, env=dict(os.environ, **{MARK: mark}))
-            wait_until(lambda: program.poll() is not None or (len(processes(mark)) > 2 if starts else any(n > 20 for _, n in updates(folder).values())))
+            has_begun = (lambda: len(processes(mark)) > 2) if starts else (lambda: any(n > 20 for _, n in updates(folder).values()))
+            wait_until(lambda: program.poll() is not None or has_begun())
             program.send_signal(number)
             program.wait()
             wait_until(lambda: not processes(mark), PATIENCE)

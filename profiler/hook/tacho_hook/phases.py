@@ -65,7 +65,10 @@ def patch_compilation(module):
         modules.compiled = counts.off = True
         take_out()
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
-        Cache.begin()
+        try:
+            Cache.begin()
+        except Exception:  # another version of PyTorch
+            pass
 
     def end(*arguments):
         try:
@@ -84,9 +87,11 @@ def patch_compilation(module):
         handler.register_end_callback(end)
 
     def clear():
-        """torch._dynamo.reset() forgets all callbacks."""
-        inner()
-        register()
+        """torch._dynamo.reset() forgets all callbacks, also where it raises after that because something is being compiled."""
+        try:
+            inner()
+        finally:
+            register()
 
     handler = module.callback_handler
     inner = getattr(handler, "clear", None)
@@ -126,7 +131,7 @@ class Cache:
     refuse a graph whose code Inductor keeps."""
 
     why = None  # reason of the last refusal
-    before = {}  # counters of Inductor when the compilation began
+    before = None  # Inductor's counters when the compilation began; None: not known
 
     @staticmethod
     def counters():
@@ -135,24 +140,34 @@ class Cache:
 
     @classmethod
     def begin(cls):
-        cls.why, cls.before = None, cls.counters()
+        cls.why = cls.before = None
+        cls.before = cls.counters()
 
     @classmethod
     def end(cls):
-        """Why the next run will compile again what has just been compiled; None if it will not, or if Inductor compiled nothing."""
+        """Why the next run will compile again what has just been compiled; None if it will not, or if none of Inductor's counters moved."""
+        if cls.before is None:
+            return None
         grown = {name: count - cls.before.get(name, 0) for name, count in cls.counters().items()}
         config = sys.modules.get("torch._inductor.config")
-        if grown.get("fxgraph_cache_bypass", 0) > 0 or grown.get("fxgraph_cache_pickle_error", 0) > 0:
-            return "refuses: %s" % (cls.why or "unknown reason").strip().splitlines()[0]
+        if grown.get("fxgraph_cache_bypass", 0) > 0:
+            return "refuses: %s" % next(iter((cls.why or "").strip().splitlines()), "unknown reason")
+        if grown.get("fxgraph_cache_pickle_error", 0) > 0:
+            return "refuses: the compiled graph cannot be pickled"
+        if grown.get("fxgraph_cache_hit", 0) > 0 or grown.get("fxgraph_cache_miss", 0) > 0:  # some cache was asked, if only a remote one
+            return None
         for switch, off in (("force_disable_caches", True), ("fx_graph_cache", False)):
-            if any(grown.values()) and getattr(config, switch, not off) == off:
+            if any(count > 0 for count in grown.values()) and getattr(config, switch, not off) == off:
                 return "is off: %s" % switch
         return None
 
 
 def patch_cache(module):
     """The reason why Inductor's cache refuses a graph is in the exception that says so."""
-    inner = module.BypassFxGraphCache.__init__
+    refusal = vars(module).get("BypassFxGraphCache")
+    if refusal is None:
+        return
+    inner = refusal.__init__
 
     def init(self, *arguments, **keywords):
         inner(self, *arguments, **keywords)
@@ -161,7 +176,7 @@ def patch_cache(module):
         except Exception:  # a text that cannot be made
             pass
 
-    module.BypassFxGraphCache.__init__ = init
+    refusal.__init__ = init
 
 
 def new_graph_breaks(seen=[0]):
