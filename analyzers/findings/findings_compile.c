@@ -87,6 +87,19 @@ static int64_t around_ns(const struct an_trace *trace, size_t slice)
     return known ? trace->slice.dur[parent] : 0;
 }
 
+static void add_within(struct names *names, const struct an_trace *trace, size_t slice)
+{
+    int64_t ns = around_ns(trace, slice);
+    if (ns)
+        add(names, an_trace_name(trace, trace->slice.name[slice]), ns);
+}
+
+static void sort(struct names *names)
+{
+    if (names->count)
+        qsort(names->at, names->count, sizeof *names->at, by_time);
+}
+
 /* Looks at the threads of the steps; at what is compiled again from their first step on. */
 static void find(const struct an_context *context, struct names *again, struct names *breaks,
                  struct names *uncached)
@@ -102,18 +115,15 @@ static void find(const struct an_context *context, struct names *again, struct n
             const char *name = an_trace_name(trace, trace->slice.name[i]);
             if (!strncmp(name, BREAK, strlen(BREAK)))
                 add(breaks, name, 0);
-            else if (!strncmp(name, CACHE, strlen(CACHE)) && around_ns(trace, i))
-                add(uncached, name, around_ns(trace, i));
+            else if (!strncmp(name, CACHE, strlen(CACHE)))
+                add_within(uncached, trace, i);
             else if (trace->slice.start[i] >= from && !strncmp(name, AGAIN, strlen(AGAIN)))
                 add(again, name, compile_ns(trace, track, i));
         }
     }
-    if (again->count)
-        qsort(again->at, again->count, sizeof *again->at, by_time);
-    if (breaks->count)
-        qsort(breaks->at, breaks->count, sizeof *breaks->at, by_time);
-    if (uncached->count)
-        qsort(uncached->at, uncached->count, sizeof *uncached->at, by_time);
+    sort(again);
+    sort(breaks);
+    sort(uncached);
 }
 
 /* Frames that ran in steps, by number, and the highest compilation of each. */
@@ -307,6 +317,11 @@ static double run_with_start_ns(const struct an_context *context)
     return sum;
 }
 
+static bool is_off(const struct named *named)
+{
+    return !strncmp(named->name, CACHE_OFF, strlen(CACHE_OFF));
+}
+
 /* Leaves only compilations for which the cache is off, or only those whose graphs it refuses:
  * whichever take longer. */
 static bool keep_one_kind(struct names *names)
@@ -314,13 +329,13 @@ static bool keep_one_kind(struct names *names)
     int64_t ns[2] = {0}, times[2] = {0};
     size_t kept = 0;
     for (size_t i = 0; i < names->count; i++) {
-        bool off = !strncmp(names->at[i].name, CACHE_OFF, strlen(CACHE_OFF));
+        bool off = is_off(&names->at[i]);
         ns[off] = an_time_add(ns[off], names->at[i].ns);
         times[off] += names->at[i].count;
     }
     bool off = ns[1] > ns[0];
     for (size_t i = 0; i < names->count; i++)
-        if (!strncmp(names->at[i].name, CACHE_OFF, strlen(CACHE_OFF)) == off)
+        if (is_off(&names->at[i]) == off)
             names->at[kept++] = names->at[i];
     names->count = kept;
     names->ns = ns[off];

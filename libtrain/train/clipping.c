@@ -38,6 +38,13 @@ static int64_t blocks_of(const struct lt_early_norm *norm)
     return (int64_t)lt_norm_partials(norm->count);
 }
 
+/* From now on nothing is final. */
+static void begin(struct lt_early_norm *norm)
+{
+    for (int64_t i = 0; i < blocks_of(norm); i++)
+        norm->left[i] = (uint32_t)lt_min64(LT_NORM_BLOCK, norm->count - i * LT_NORM_BLOCK);
+}
+
 int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *context, const float *x,
                        int64_t count, double *partial)
 {
@@ -45,7 +52,7 @@ int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *cont
     norm->left = calloc((size_t)blocks_of(norm), sizeof *norm->left);
     if (!norm->left)
         return TACHO_ENOMEM;
-    lt_early_norm_begin(norm);
+    begin(norm);
     return 0;
 }
 
@@ -53,12 +60,6 @@ void lt_early_norm_close(struct lt_early_norm *norm)
 {
     free(norm->left);
     *norm = (struct lt_early_norm){0};
-}
-
-void lt_early_norm_begin(struct lt_early_norm *norm)
-{
-    for (int64_t i = 0; i < blocks_of(norm); i++)
-        norm->left[i] = (uint32_t)lt_min64(LT_NORM_BLOCK, norm->count - i * LT_NORM_BLOCK);
 }
 
 /* Sums blocks, one behind the other. */
@@ -94,8 +95,7 @@ void lt_early_norm_ready(void *early, size_t first, size_t count)
             final = block + 1;
         }
     }
-    if (final < block)
-        sum_final(norm, final, block);
+    sum_final(norm, final, block);
 }
 
 double lt_early_norm_end(struct lt_early_norm *norm)
@@ -110,7 +110,7 @@ double lt_early_norm_end(struct lt_early_norm *norm)
     sum_blocks(norm, from, blocks);
     for (int64_t i = 0; i < blocks; i++)
         sum += norm->partial[i];
-    lt_early_norm_begin(norm);
+    begin(norm);
     return sqrt(sum);
 }
 

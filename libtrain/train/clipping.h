@@ -28,16 +28,14 @@ struct lt_early_norm {
     const float *x;
     int64_t count;
     double *partial;
-    uint32_t
-        *left; /* of each block: elements that are not final yet; 0: its sum is made. From open */
+    /* Of each block the elements that are not final yet; 0: its sum is made. Owned. */
+    uint32_t *left;
 };
 /* For x[count] with lt_norm_partials(count) doubles. 0 or TACHO_ENOMEM. */
 int lt_early_norm_open(struct lt_early_norm *norm, const struct lt_context *context, const float *x,
                        int64_t count, double *partial);
 void lt_early_norm_close(struct lt_early_norm *norm);
-/* From now on nothing is final. */
-void lt_early_norm_begin(struct lt_early_norm *norm);
-/* For lt_context.ready; `norm` is the argument. Each element at most once since begin. As many
+/* For lt_context.ready; `norm` is the argument. Each element at most once for each norm. As many
  * neighbouring blocks as there are threads are summed at once; fewer wait for the end. */
 void lt_early_norm_ready(void *norm, size_t first, size_t count);
 /* Sums the blocks that are not summed yet. Returns the norm; then nothing is final. */

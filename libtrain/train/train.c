@@ -57,7 +57,6 @@ static void backward(struct run *run, struct lt_context *context, const struct l
         context->ready = lt_parallel_ready;
         context->ready_arg = run->parallel;
     } else if (last && !shard && run->norm.context) {
-        lt_early_norm_begin(&run->norm);
         context->ready = lt_early_norm_ready;
         context->ready_arg = &run->norm;
     }

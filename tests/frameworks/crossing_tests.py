@@ -5,6 +5,7 @@ import os
 import shutil
 import statistics
 import tempfile
+from unittest import mock
 
 from __main__ import HERE, Run, Skipped, finding
 
@@ -103,14 +104,8 @@ def compiled(how, folder):
     """A run with this folder as the cache, and what it says of the cache."""
     if not shutil.which("g++"):
         raise Skipped("torch.compile needs g++")
-    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-    try:
+    with mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder):
         run = Run("crossing.py", "compiles_for_the_next_run", how)
-    finally:
-        del os.environ["TORCHINDUCTOR_CACHE_DIR"]
-        if before is not None:
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
     return run, finding(run.report, "COMPILE_CACHE")
 
 

@@ -154,10 +154,11 @@ class Cache:
             return "refuses: %s" % next(iter((cls.why or "").strip().splitlines()), "unknown reason")
         if grown.get("fxgraph_cache_pickle_error", 0) > 0:
             return "refuses: the compiled graph cannot be pickled"
-        if grown.get("fxgraph_cache_hit", 0) > 0 or grown.get("fxgraph_cache_miss", 0) > 0:  # some cache was asked, if only a remote one
+        was_asked = grown.get("fxgraph_cache_hit", 0) > 0 or grown.get("fxgraph_cache_miss", 0) > 0  # if only a remote one
+        if was_asked or not any(count > 0 for count in grown.values()):
             return None
         for switch, off in (("force_disable_caches", True), ("fx_graph_cache", False)):
-            if any(count > 0 for count in grown.values()) and getattr(config, switch, not off) == off:
+            if getattr(config, switch, not off) == off:
                 return "is off: %s" % switch
         return None
 

@@ -450,7 +450,6 @@ static void norm_of_pieces(void **state)
     assert_int_equal(lt_early_norm_open(&pieces, &cpu, x, COUNT, early), 0);
     for (int step = 1; step < PIECES; step++) { /* a factor of PIECES: some come twice, so none */
         memset(early, 0xff, bytes);
-        lt_early_norm_begin(&pieces);
         for (int i = 0; step % 3 && i < PIECES; i++) {
             int at = i * step % PIECES;
             if (at != step)
@@ -460,7 +459,6 @@ static void norm_of_pieces(void **state)
         assert_memory_equal(early, partial, bytes);
     }
     memset(early, 0xff, bytes);
-    lt_early_norm_begin(&pieces);
     lt_early_norm_ready(&pieces, 0, COUNT);
     if (omp_get_max_threads() <= 6) /* all six blocks at once */
         assert_memory_equal(early, partial, bytes);
