@@ -48,7 +48,10 @@ fuzz_inspector)
     head -c 3000 "$made"/training/inspector/node-1-pid71.log > "$2/verbose"
     head -c 3000 "$made"/training/marker.log > "$2/marker"
     ;;
-fuzz_perfetto) cp "$made"/profiles/*.pftrace "$made"/versions/*.pftrace "$2" ;;
+fuzz_perfetto)
+    cp "$made"/profiles/*.pftrace "$2"
+    for trace in "$made"/versions/*.pftrace; do cp "$trace" "$2/version-${trace##*/}"; done # both folders have a packed.pftrace
+    ;;
 fuzz_pprof)
     gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu"
     cp "$made"/versions/parca.pb "$made"/versions/micro.pb "$2"
