@@ -119,7 +119,7 @@ static int end_mllog(struct history_source *source, struct mllog *log)
     history_made_add(made, "step", "mean", "ms", log->step_s * 1e3);
     history_made_add(made, "rate", "samples", "1/s", log->throughput);
     int64_t begun_ms = made->entry.begun_ns / 1000000;
-    if (log->stopped_ms)
+    if (log->stopped_ms >= begun_ms)
         history_made_add(made, "metric", "run duration", "s",
                          (double)(log->stopped_ms - begun_ms) / 1e3);
     return history_source_end(source, made);
@@ -128,13 +128,14 @@ static int end_mllog(struct history_source *source, struct mllog *log)
 static int begin_mllog(struct history_source *source, struct mllog *log, int64_t time_ms)
 {
     int rc = end_mllog(source, log);
+    if (!rc && (time_ms <= 0 || time_ms >= INT64_MAX / 1000000))
+        rc = history_at(source, "a run_start without a time (time_ms)")->code;
     log->throughput = log->step_s = NAN;
     log->stopped_ms = 0;
     log->made = rc ? NULL : history_made_new();
     if (!log->made)
         return rc ? rc : TACHO_ENOMEM;
-    log->made->entry.begun_ns =
-        time_ms > 0 && time_ms < INT64_MAX / 1000000 ? time_ms * 1000000 : 0;
+    log->made->entry.begun_ns = time_ms * 1000000;
     if (*log->benchmark)
         log->made->entry.recipe_text = history_made_copy(log->made, log->benchmark);
     if (*log->platform)

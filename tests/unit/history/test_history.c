@@ -259,6 +259,14 @@ static void test_imports(void **state)
     assert_string_equal(entry->values[1].name, "acc(top1)");
     assert_string_equal(entry->values[1].unit, "");
     history_entry_free(entry);
+    /* a run that ends before it begins has no duration */
+    write_text(":::MLLOG {\"key\": \"run_start\", \"time_ms\": 1793527200500}\n"
+               ":::MLLOG {\"key\": \"run_stop\", \"time_ms\": -9223372036854775807}\n",
+               name);
+    assert_int_equal(history_import(history, name, NULL, &count, &err), 0);
+    assert_int_equal(history_get(history, 4, &entry, NULL), 0);
+    assert_int_equal(entry->value_count, 0);
+    history_entry_free(entry);
     /* what is refused leaves nothing behind */
     static const char *const bad[] = {"",
                                       "Name,Created\na,9999-12-31\n",
@@ -269,13 +277,14 @@ static void test_imports(void **state)
                                       "Name,Created\n\"a,2026-11-01\n",
                                       "{\"schema\":1}\n",
                                       ":::MLLOG {\"key\": \n",
-                                      ":::MLLOG {\"time_ms\": 3}\n"};
+                                      ":::MLLOG {\"time_ms\": 3}\n",
+                                      ":::MLLOG {\"key\": \"run_start\"}\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_text(bad[i], name);
         assert_int_equal(history_import(history, name, NULL, &count, &err), TACHO_EFORMAT);
         assert_int_equal(count, 0);
     }
-    assert_int_equal(count_rows(history, &(struct history_filter){0}), 3);
+    assert_int_equal(count_rows(history, &(struct history_filter){0}), 4);
     history_close(history);
 }
 
