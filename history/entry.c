@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,6 +223,16 @@ static void add_phases(struct history_made *made, const struct an_result *result
                          result->phases[i].exposed_ms / (double)result->steps.counted);
 }
 
+/* How long a whole run took, and whether it failed: any end but an exit status of 0 and Ctrl-C. */
+static void add_end(struct history_made *made, const struct an_run *run)
+{
+    if (run->live || run->window || !run->exit_status.valid || !run->duration_s.valid)
+        return;
+    int64_t status = run->exit_status.value;
+    history_made_add(made, "run", "hours", "h", run->duration_s.value / 3600);
+    history_made_add(made, "run", "failed", "", status && status != 128 + SIGINT);
+}
+
 static void add_step_times(struct history_made *made, const struct an_samples *samples)
 {
     if (!samples || !samples->steps)
@@ -230,6 +241,35 @@ static void add_step_times(struct history_made *made, const struct an_samples *s
     float *step_ms = history_made_samples(made, count);
     for (size_t i = 0; step_ms && i < count; i++)
         step_ms[i] = (float)samples->step_ms[i * samples->steps / count];
+}
+
+static int add_row(void *sum, const struct history_row *row)
+{
+    double *count = sum; /* [0] rows, [1] their values */
+    if (!isnan(row->value)) {
+        count[0]++;
+        count[1] += row->value;
+    }
+    return 0;
+}
+
+int history_failures_read(struct history *history, const struct an_result *result,
+                          struct history_failures *out, struct tacho_error *err)
+{
+    struct history_entry *entry;
+    double hours[2] = {0}, failed[2] = {0};
+    int rc = history_entry_of(result, NULL, &entry);
+    if (rc)
+        return tacho_fail(err, rc, NULL, "%s: %s", result->run.file, tacho_error_text(rc));
+    struct history_filter filter = {
+        .recipe = entry->recipe, .host = entry->host, .kind = "run", .name = "hours"};
+    rc = history_each(history, &filter, add_row, hours, err);
+    filter.name = "failed";
+    if (!rc)
+        rc = history_each(history, &filter, add_row, failed, err);
+    history_entry_free(entry);
+    *out = (struct history_failures){.runs = failed[0], .failed = failed[1], .hours = hours[1]};
+    return rc;
 }
 
 int history_entry_of(const struct an_result *result, const char *commit, struct history_entry **out)
@@ -258,6 +298,7 @@ int history_entry_of(const struct an_result *result, const char *commit, struct 
     add_samples(made, result->samples);
     add_ranks(made, &result->ranks);
     add_phases(made, result);
+    add_end(made, run);
     add_step_times(made, result->samples);
     if (!made->failed) {
         history_hash(entry->recipe_text, entry->recipe);

@@ -146,6 +146,17 @@ int history_trend_read(struct history *history, const struct history_filter *fil
                        struct history_trend *trend, struct tacho_error *err);
 void history_trend_clear(struct history_trend *trend);
 
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* What became of the runs of one recipe on one kind of host. */
+struct history_failures {
+    double runs, failed; /* how many; failed: another end than an exit status of 0 or Ctrl-C */
+    double hours;        /* all of them together */
+};
+/* Those of the recipe and host of `result`. Runs whose end was not recorded do not count. */
+int history_failures_read(struct history *history, const struct an_result *result,
+                          struct history_failures *out, struct tacho_error *err);
+
 /* ---- prediction ------------------------------------------------------------------------------ */
 
 /* The step of a run, guessed from the runs of all other recipes on the same kind of host

@@ -288,7 +288,7 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     struct an_context *context = findings->context;
     double hours = context->options->mtbf_hours,
            step_ms = an_value_or_0(context->result->steps.mean_ms);
-    const char *change;
+    const char *change, *source = context->options->mtbf_source;
     finding->effort = "some lines of code";
     finding->action = asynchronous_words(context, &change);
     finding->wrong_when = "copying the state, or writing it during the steps, takes as long";
@@ -306,8 +306,8 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     double wanted = young_steps(phase, step_ms, hours);
     an_finding_note(context, finding,
                     "least time is lost with a checkpoint every %.0f steps if the job fails every "
-                    "%g hours (Young, Daly)",
-                    wanted, hours);
+                    "%.4g hours (Young, Daly)%s%s",
+                    wanted, hours, source ? ", as " : "", source ? source : "");
     if (wanted <= every)
         return;
     const char *option = phase_option(context, kind, wanted);

@@ -48,6 +48,7 @@ struct an_options {
                                 the trace shows */
     double mtbf_hours;       /* --mtbf: mean time between failures of the job, for the interval of
                                 checkpoints; 0 = not given */
+    const char *mtbf_source; /* from where that is known, if not from the user; or NULL */
     double flops_per_step;   /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
                                 payloads' */
     struct an_arena *into;   /* of an_room_fill() alone: where the result is put, and left after an

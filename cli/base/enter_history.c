@@ -28,6 +28,26 @@ int cli_history_open(bool write, struct history **out)
     return rc ? cli_fail(&err) : 0;
 }
 
+#define FAILED_LEAST 3 /* the square root of their mean time is known to 30 % */
+
+double cli_history_mtbf(const struct an_result *result, char words[CLI_HISTORY_WORDS])
+{
+    char path[PATH_MAX];
+    struct history *history = NULL;
+    struct history_failures known = {0};
+    if (history_path(false, path, sizeof path, NULL) || !*path ||
+        history_open(path, false, &history, NULL))
+        return 0;
+    int rc = history_failures_read(history, result, &known, NULL);
+    history_close(history);
+    if (rc || known.failed < FAILED_LEAST || !(known.hours > 0))
+        return 0;
+    snprintf(words, CLI_HISTORY_WORDS,
+             "%.0f of %.0f runs of this command did in %.4g hours (tacho history)", known.failed,
+             known.runs, known.hours);
+    return known.hours / known.failed;
+}
+
 void cli_history_enter(const struct an_result *result, const char *commit)
 {
     struct history *history = NULL;

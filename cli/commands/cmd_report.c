@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "cli/base/classes_file.h"
+#include "cli/base/enter_history.h"
 #include "cli/base/message.h"
 #include "cli/base/pager.h"
 #include "cli/base/run_file.h"
@@ -51,7 +52,9 @@ static const struct cli_option options[] = {
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
     CLI_NUMBER_ROW("mtbf", 0, CLI_NUMBER, mtbf, "HOURS",
-                   "mean time between failures of the job, for the checkpoint interval", 1e-3, 1e6),
+                   "mean time between failures of the job (default: by failed runs of the "
+                   "history), for the checkpoint interval",
+                   1e-3, 1e6),
     CLI_NUMBER_ROW("price-kwh", 0, CLI_NUMBER, price, "PRICE",
                    "price of a kWh, in your currency, for the cost of energy", 1e-6, 1e6),
     CLI_FLAG_ROW("tracelens-compat", 0, tracelens,
@@ -102,6 +105,15 @@ static int compat_of(const struct values *values, enum an_compat *compat)
     return 0;
 }
 
+/* Is there advice that depends on how often the job fails? */
+static bool asks_for_failures(const struct an_result *result)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "CHECKPOINT"))
+            return true;
+    return false;
+}
+
 /* Finds and analyses the run. 0 or an exit code, after a message. */
 static int load(const struct values *values, const char *run, struct col_found *found,
                 struct an_result **result)
@@ -126,6 +138,13 @@ static int load(const struct values *values, const char *run, struct col_found *
     settings.events = values->html; /* the timeline of a page can be zoomed */
     if (!code)
         code = cli_run_analyze(found, &settings, result);
+    char source[CLI_HISTORY_WORDS];
+    if (!code && !(values->mtbf > 0) && asks_for_failures(*result) &&
+        (settings.mtbf_hours = cli_history_mtbf(*result, source)) > 0) {
+        settings.mtbf_source = source;
+        an_result_free(*result);
+        code = cli_run_analyze(found, &settings, result);
+    }
     free(classes);
     return code;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # 'tacho history': recorded runs are entered with command, host and commit; a planted change is found and the operator named; the gate
-# against the last stable level; two writers at once, a killed writer, a full disk, another user's file; opting out; bisect.
+# against the last stable level; runs that failed give the interval of checkpoints; two writers at once, a killed writer, a full disk, another user's file; opting out; bisect.
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
@@ -42,6 +42,37 @@ for place in . "$work/tree"; do
     [ "$(sqlite3 "$TACHO_HISTORY" "SELECT count(*) FROM run WHERE git_commit = '$(git rev-parse HEAD)'")" -ge 2 ] || fail "no commit from $place"
 done
 git checkout -q -
+
+# ---- how often the runs of a command failed decides how often it writes checkpoints ----
+export TACHO_HISTORY=$work/failures.db
+often=("$BUILD/train" gpt2-tiny --steps 40 --checkpoint-every 2 --checkpoint "$work/often.ckpt")
+expect 0 "$TACHO" run --no-peak -o often.tacho -- "${often[@]}"
+expect 0 "$TACHO" report often.tacho --explain CHECKPOINT
+says 'tacho report --mtbf HOURS' out
+expect 0 "$TACHO" history export --json
+cp "$work/out" one.json
+earlier() { # FAILED: five earlier runs of 12.5 hours, of which so many failed
+    python3 - one.json "$1" > earlier.jsonl << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+ended = {value["name"]: value for value in run["values"] if value["kind"] == "run"}
+assert ended["failed"]["value"] == 0 and 0 < ended["hours"]["value"] < 1, ended
+for i in range(5):
+    run["key"], run["begun_ns"] = "%016x" % i, run["begun_ns"] - 1
+    ended["hours"]["value"], ended["failed"]["value"] = 12.5, int(i < int(sys.argv[2]))
+    print(json.dumps(run))
+PY
+    expect 0 "$TACHO" history import earlier.jsonl
+}
+earlier 2
+expect 0 "$TACHO" report often.tacho --explain CHECKPOINT
+says 'tacho report --mtbf HOURS' out
+earlier 3
+expect 0 "$TACHO" report often.tacho --explain CHECKPOINT --width 200
+says 'fails every 20.83 hours (Young, Daly), as 3 of 6 runs of this command did in 62.5 hours' out
+says 'steps instead of 2 (--checkpoint-every [0-9]*)' out
+expect 0 "$TACHO" report often.tacho --explain CHECKPOINT --width 200 --mtbf 3
+says 'fails every 3 hours (Young, Daly)$' out
 
 # ---- sixty runs with a planted change of one operator ----
 python3 - > runs.jsonl << 'PY'
