@@ -20,24 +20,14 @@ struct reading {
     struct log_series series;
     const char *tool;
     struct log_table table;
-    bool begun; /* the first line was read */
+    struct log_bars bars;
+    bool begun;  /* the first line was read */
+    bool counts; /* the second time: the lines become steps */
     char line[LOG_LINE_MOST + 1];
     size_t bytes;
 };
 
 /* ---- is it a log --------------------------------------------------------------------------------- */
-
-/* Does the line say something of a step that only a training has? */
-static bool tells_step(const struct log_values *values)
-{
-    static const enum log_what others[] = {
-        LOG_LOSS,          LOG_LEARNING_RATE, LOG_GRADIENT_NORM, LOG_TOKENS_PER_S,
-        LOG_SAMPLES_PER_S, LOG_TFLOPS,        LOG_MFU,           LOG_TOKENS_PER_S_DEVICE};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (values->has[others[i]])
-            return true;
-    return values->has[LOG_STEP_TIME] && !values->progress;
-}
 
 /* The number of bytes up to the end of the line. */
 static size_t line_length(const unsigned char *text, size_t bytes)
@@ -48,17 +38,40 @@ static size_t line_length(const unsigned char *text, size_t bytes)
     return length;
 }
 
-/* Is it text that does not begin as a trace in JSON does? A log may consist of one object a line,
- * or begin with a time in brackets. */
+/* Does the object that a text begins with end, with more text behind it? Programs print their
+ * settings first. */
+static bool goes_on(const unsigned char *text, size_t bytes)
+{
+    const unsigned char *end = memmem(text, bytes, "\n}", 2);
+    for (size_t at = end ? (size_t)(end - text) + 2 : bytes; at < bytes; at++)
+        if (!strchr(" \t\r\n", text[at]))
+            return text[at - 1] == '\n' || text[at - 1] == '\r';
+    return false;
+}
+
+/* Is it text that does not begin as a trace in JSON does, nor as a page? A log may consist of one
+ * object a line, or begin with a time in brackets, an empty line or the return of a progress bar.
+ */
 static bool is_text(const unsigned char *head, size_t bytes)
 {
-    size_t first = line_length(head, bytes);
-    if (first < 2 || memchr(head, '\0', bytes < 4096 ? bytes : 4096) || head[0] == '<' ||
-        memmem(head, first, "\"ph\"", 4))
+    static const char *const pages[] = {"<?xml", "<!", "<html"};
+    size_t start = 0;
+    if (memchr(head, '\0', bytes < 4096 ? bytes : 4096))
         return false;
-    if (head[0] == '{')
-        return head[first - 1] == '}' && first < bytes;
-    return head[0] != '[' || (memchr(head, ']', first) && head[1] != '{');
+    while (start < bytes && strchr(" \t\r\n", head[start]))
+        start++;
+    const unsigned char *text = head + start;
+    size_t first = line_length(text, bytes - start);
+    if (!first || memmem(text, first, "\"ph\"", 4))
+        return false;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (first >= strlen(pages[i]) &&
+            !strncasecmp((const char *)text, pages[i], strlen(pages[i])))
+            return false;
+    if (text[0] == '{')
+        return text[first - 1] == '}' ? first < bytes - start
+                                      : first == 1 && goes_on(text, bytes - start);
+    return text[0] != '[' || (first > 1 && memchr(text, ']', first) && text[1] != '{');
 }
 
 static void read_values(const struct log_table *table, char *line, size_t bytes,
@@ -85,7 +98,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
         line[used] = '\0';
         read_values(&table, line, used, &values);
         steps += values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP];
-        told |= tells_step(&values);
+        told |= log_values_tell(&values);
         at += length + 1;
     }
     return steps >= LINES_KNOWN && told;
@@ -104,7 +117,11 @@ static int end_line(struct reading *reading)
     reading->begun = true;
     read_values(&reading->table, reading->line, reading->bytes, &values);
     reading->bytes = 0;
-    return log_series_add(&reading->series, &values);
+    if (!reading->counts)
+        log_bars_add(&reading->bars, &values);
+    else if (log_bars_train(&reading->bars, &values))
+        return log_series_add(&reading->series, &values);
+    return 0;
 }
 
 /* Lines end at a line feed, or at the return with which a progress bar writes over itself. */
@@ -120,19 +137,23 @@ static int read_bytes(struct reading *reading, const char *text, size_t bytes)
     return rc;
 }
 
-static int read_lines(struct reading *reading, const char *path, struct tacho_error *err)
+/* Reads all lines: first for the progress bars, then (`counts`) for the steps. */
+static int read_lines(struct reading *reading, const char *path, bool counts,
+                      struct tacho_error *err)
 {
     struct imp_input *in = NULL;
     size_t got = 1;
     int64_t reported = 0;
     char *chunk = malloc(CHUNK);
+    reading->counts = counts;
+    reading->begun = false;
     int rc = chunk ? imp_input_open(path, &in, err) : TACHO_ENOMEM;
     while (!rc && got) {
         rc = imp_input_read(in, chunk, CHUNK, &got, err);
         if (!rc)
             rc = read_bytes(reading, chunk, got);
         int64_t now = imp_input_position(in);
-        if (!rc)
+        if (!rc && counts)
             rc = imp_progress(reading->rows.run, now - reported);
         reported = now;
     }
@@ -154,7 +175,10 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
         rc = imp_rows_begin(&reading->rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "training log");
         log_series_begin(&reading->series, &reading->rows);
         if (!rc)
-            rc = read_lines(reading, path, err);
+            rc = read_lines(reading, path, false, err);
+        log_bars_end(&reading->bars);
+        if (!rc)
+            rc = read_lines(reading, path, true, err);
         if (!rc)
             rc = log_series_end(&reading->series, reading->tool);
         rc = imp_rows_end(&reading->rows, rc);

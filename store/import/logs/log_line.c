@@ -142,7 +142,8 @@ static void keep(struct log_values *values, enum log_what what, double value)
 }
 
 /* "100/1000 [00:12<01:48,  8.31it/s": the step and the time of a progress bar of tqdm. */
-static bool keep_progress(struct log_values *values, const char *text, const struct number *number)
+static bool keep_progress(struct log_values *values, const char *line, const char *text,
+                          const struct number *number)
 {
     long long total;
     int used = 0;
@@ -155,6 +156,7 @@ static bool keep_progress(struct log_values *values, const char *text, const str
     keep(values, LOG_STEP, number->value);
     values->progress = true;
     values->total = total;
+    values->bar = log_bar_key(line, text, total);
     if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
         if (!strncmp(comma + 1 + used, "it/s", 4))
             keep(values, LOG_STEP_TIME, 1 / rate);
@@ -197,14 +199,15 @@ static void keep_known(struct log_values *values, const struct number *number, e
     keep(values, what, number->has_unit ? number->value : number->value * scale);
 }
 
-static void keep_number(struct log_values *values, const char *text, const struct number *number)
+static void keep_number(struct log_values *values, const char *line, const char *text,
+                        const struct number *number)
 {
     double scale = 1;
     bool needs_unit = false;
     enum log_what what = log_what_of(number->name, number->name_bytes, &scale, &needs_unit);
     if (what != LOG_NOTHING)
         keep_known(values, number, what, scale, needs_unit);
-    else if (!keep_progress(values, text, number))
+    else if (!keep_progress(values, line, text, number))
         keep_by_unit(values, number);
 }
 
@@ -241,6 +244,7 @@ static bool keep_bracket(struct log_values *values, const char *line)
         keep(values, LOG_STEP, (double)step);
         values->progress = true;
         values->total = total;
+        values->bar = log_bar_key(line, text, total);
         return true;
     }
     return false;
@@ -302,7 +306,7 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
             before = text[-1];
         if (begins_number(text, before ? before : ' ')) {
             struct number number = number_at(name, text);
-            keep_number(values, text, &number);
+            keep_number(values, line, text, &number);
             name = text = number.end < line + bytes ? number.end : line + bytes;
             continue;
         }

@@ -21,6 +21,7 @@ static const struct shape {
 } shapes[] = {
     {"0000-00-00 00:00:00", 0, 5, 8, 11, false},
     {"0000/00/00 00:00:00", 0, 5, 8, 11, false}, /* MMEngine */
+    {"00/00/0000 00:00:00", 6, 0, 3, 11, false}, /* examples of Hugging Face */
     {"[00/00 00:00:00 ", -1, 1, 4, 7, false},    /* Detectron2 */
     {"0000 00:00:00.", -1, 0, 2, 5, true},
     {"00000000 00:00:00.", 0, 4, 6, 9, true},
@@ -76,7 +77,8 @@ static int digits(const char *text, int count)
 static int64_t date_at(const char *text, const struct shape *shape, const char **end)
 {
     const char *hour = text + shape->hour;
-    struct tm parts = {.tm_year = (shape->year < 0 ? LEAP_YEAR : digits(text, 4)) - 1900,
+    struct tm parts = {.tm_year =
+                           (shape->year < 0 ? LEAP_YEAR : digits(text + shape->year, 4)) - 1900,
                        .tm_mon = digits(text + shape->month, 2) - 1,
                        .tm_mday = digits(text + shape->day, 2),
                        .tm_hour = digits(hour, 2),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/: quantities by the names that training programs give them (log_names.c),
- * one line of text as quantities (log_line.c), or one row of a table (log_table.c), and steps and
- * series made of them (log_series.c).
+ * one line of text as quantities (log_line.c), or one row of a table (log_table.c), which progress
+ * bars are those of training (log_bars.c), and steps and series made of all that (log_series.c).
  * log.c reads text, store/import/tfevents/ reads event files of TensorBoard.
  *
  * A log is untrusted: numbers may be anything. Memory: one line, and the names of series.
@@ -50,6 +50,7 @@ struct log_values {
     int64_t time;                 /* ns since 1970; STORE_ABSENT: the line has none */
     bool progress;                /* the step and its time are those of a progress bar */
     int64_t total;                /* of a progress bar: how many steps; else absent */
+    uint64_t bar;                 /* which progress bar (log_bar_key); 0: none */
     double bare_time;             /* a time without a unit; 0: none */
     bool evaluation;              /* the line is about an evaluation: its step is no step */
 };
@@ -95,6 +96,36 @@ bool log_table_begin(struct log_table *table, const char *line, size_t bytes);
 /* Reads one row, which it changes: the time goes. False: the line is no row of the table. */
 bool log_table_read(const struct log_table *table, char *line, size_t bytes,
                     struct log_values *values);
+
+/* ---- progress bars ----------------------------------------------------------------------------- */
+
+#define LOG_BARS_MOST 32
+
+/* A progress bar: the lines it was drawn in, how many of them tell something that only a training
+ * has, and how many lines behind it do. */
+struct log_bar {
+    uint64_t key;
+    int64_t lines, told, after;
+    bool trains;
+};
+
+struct log_bars {
+    struct log_bar bar[LOG_BARS_MOST];
+    size_t count;
+    struct log_bar *last; /* that was drawn; NULL: none */
+};
+
+/* Does the line say something of a step that only a training has? */
+bool log_values_tell(const struct log_values *values);
+/* Bars are told apart by the letters in front of them; without any by their totals. `number`: where
+ * that of the step begins. Never 0. */
+uint64_t log_bar_key(const char *line, const char *number, int64_t total);
+/* First all lines are added; then `log_bars_end` decides which bars are of training: those with a
+ * loss in a line of theirs, else those that such lines follow, or the finest one. */
+void log_bars_add(struct log_bars *bars, const struct log_values *values);
+void log_bars_end(struct log_bars *bars);
+/* Does the line count: is it of no bar, or of one of training? */
+bool log_bars_train(struct log_bars *bars, const struct log_values *values);
 
 /* ---- steps and series -------------------------------------------------------------------------- */
 
