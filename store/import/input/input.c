@@ -20,6 +20,7 @@ struct imp_input {
     char *path;
     bool gzip, end_of_file, end, truncated, damaged;
     bool in_member; /* a gzip member has begun and not ended */
+    bool begun;     /* the first bytes were read */
     z_stream z;
     atomic_llong position;
     long long unpacked;
@@ -163,11 +164,29 @@ static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, s
     return 0;
 }
 
-int imp_input_read(struct imp_input *input, void *to, size_t bytes, size_t *got,
-                   struct tacho_error *err)
+static int unpacked_read(struct imp_input *input, void *to, size_t bytes, size_t *got,
+                         struct tacho_error *err)
 {
     return input->gzip ? gzip_read(input, to, bytes, got, err)
                        : plain_read(input, to, bytes, got, err);
+}
+
+int imp_input_read(struct imp_input *input, void *to, size_t bytes, size_t *got,
+                   struct tacho_error *err)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* editors put it in front of a text */
+    size_t mark_bytes = sizeof mark - 1, more = 0;
+    int rc = unpacked_read(input, to, bytes, got, err);
+    if (rc || input->begun)
+        return rc;
+    input->begun = true;
+    if (*got < mark_bytes || memcmp(to, mark, mark_bytes) != 0)
+        return 0;
+    *got -= mark_bytes;
+    memmove(to, (char *)to + mark_bytes, *got);
+    rc = unpacked_read(input, (char *)to + *got, mark_bytes, &more, err);
+    *got += more;
+    return rc;
 }
 
 bool imp_input_truncated(const struct imp_input *input)

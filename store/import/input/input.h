@@ -24,7 +24,8 @@ struct imp_input;
 /* Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO, TACHO_ENOMEM; err names the file. */
 int imp_input_open(const char *path, struct imp_input **out, struct tacho_error *err);
 void imp_input_close(struct imp_input *input);
-/* Reads up to `bytes` bytes; *got is less only at the end. TACHO_EIO: the file cannot be read. */
+/* Reads up to `bytes` bytes, without a byte order mark; *got is less only at the end. TACHO_EIO:
+ * the file cannot be read. */
 int imp_input_read(struct imp_input *input, void *to, size_t bytes, size_t *got,
                    struct tacho_error *err);
 /* After the end: was the gzip stream cut off before its own end, or is it damaged from here on? */

@@ -4,6 +4,7 @@
  */
 #include "store/import/input/json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,8 +151,14 @@ bool ij_int(struct ij *json, int64_t *out)
     int64_t value = (int64_t)strtoull(text, &end, 10); /* handles have 64 bits without a sign */
     if (*text == '-')
         value = strtoll(text, &end, 10);
-    if (*end && *end != '.')
+    if (strpbrk(text, "eE")) { /* 1.048576e+06 */
+        double number = strtod(text, &end);
+        if (*end || !(fabs(number) < 9e18))
+            return false;
+        value = (int64_t)number;
+    } else if (*end && *end != '.') {
         return false;
+    }
     *out = value;
     return true;
 }

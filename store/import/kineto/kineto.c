@@ -564,10 +564,10 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     return kineto_read_as(run, path, NULL, err);
 }
 
-/* Does the text begin with a brace or bracket, after white space and a byte order mark? */
+/* Does the text begin with a brace or bracket, after white space? */
 static bool kineto_recognises(const unsigned char *head, size_t bytes)
 {
-    size_t i = bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3) ? 3 : 0;
+    size_t i = 0;
     while (i < bytes && (head[i] == ' ' || head[i] == '\n' || head[i] == '\r' || head[i] == '\t'))
         i++;
     return i < bytes && (head[i] == '{' || head[i] == '[');

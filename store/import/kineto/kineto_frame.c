@@ -444,11 +444,6 @@ static int pair_read(struct frame *frame)
 static int frame_read(struct frame *frame)
 {
     int next = peek(frame, "");
-    if (next == 0xef && frame->end - frame->at >= 3 &&
-        !memcmp(frame->buffer + frame->at, "\xef\xbb\xbf", 3)) {
-        frame->at += 3; /* byte order mark */
-        next = peek(frame, "");
-    }
     if (next != '[' && next != '{')
         return frame->code;
     frame->result->is_trace = true;

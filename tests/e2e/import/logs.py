@@ -376,9 +376,14 @@ def brute_force(path, run):
          1000 * max(longest.values()))
 
 
-if sys.argv[1] == "make":
-    make(sys.argv[2])
-elif sys.argv[1] == "check":
-    check(sys.argv[2], sys.argv[3])
-else:
-    brute_force(sys.argv[2], sys.argv[3])
+def main():
+    if sys.argv[1] == "make":
+        make(sys.argv[2])
+    elif sys.argv[1] == "check":
+        check(sys.argv[2], sys.argv[3])
+    else:
+        brute_force(sys.argv[2], sys.argv[3])
+
+
+if __name__ == "__main__":
+    main()
