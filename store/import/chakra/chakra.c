@@ -11,6 +11,7 @@
 #include "store/import/chakra/chakra_import.h"
 #include "store/import/chakra/chakra_private.h"
 #include "store/import/input/whole.h"
+#include "store/import/kineto/kineto_text.h"
 
 #define BYTES_MOST    ((size_t)2 << 30)
 #define RELATIVE_MOST INT64_C(10000000000000000) /* ns: starts below are no times of day */
@@ -92,14 +93,28 @@ static int put_host(struct imp_rows *rows, const char *payload, struct imp_slice
     return rc ? rc : imp_rows_slice(rows, &slice);
 }
 
+/* The name of a node; in JSON it has escapes. */
+static int put_name(struct imp_rows *rows, const struct chakra *chakra,
+                    const struct chakra_node *node, int64_t *string)
+{
+    struct kineto_text text = {0};
+    if (!node->name)
+        return imp_rows_string(rows, "(no name)", 9, string);
+    if (!chakra->json || !memchr(node->name, '\\', node->name_bytes))
+        return imp_rows_string(rows, node->name, node->name_bytes, string);
+    kineto_unescape(&text, (struct kj_span){node->name, node->name_bytes});
+    int rc = text.failed ? TACHO_ENOMEM : imp_rows_string(rows, text.data, text.bytes, string);
+    kineto_text_clear(&text);
+    return rc;
+}
+
 static int put_node(struct imp_rows *rows, const struct chakra *chakra, size_t index)
 {
     const struct chakra_node *node = &chakra->node[index];
     struct imp_slice slice = {
         .start = node->start, .dur = node->dur, .category = "op", .correlation = STORE_ABSENT};
     enum chakra_lane lane = chakra_lane_of(node);
-    int rc = imp_rows_string(rows, node->name ? node->name : "(no name)",
-                             node->name ? node->name_bytes : 9, &slice.name);
+    int rc = put_name(rows, chakra, node, &slice.name);
     if (rc)
         return rc;
     char *payload = chakra_payload(chakra, index);
@@ -184,8 +199,9 @@ static int write_rows(struct imp_run *run, struct chakra *chakra)
     return imp_rows_end(&rows, rc);
 }
 
-/* Messages do not say numbers that are 0. Where others have a duration, a node without one has
- * that; and where starts are no times of day, one without a start has that. */
+/* Messages do not say numbers that are 0. Where others have a duration, work without one has
+ * that (communication has none in what is written for simulators); and where starts are no times of
+ * day, one without a start has that. */
 static void fill_zeros(struct chakra *chakra)
 {
     int64_t first = INT64_MAX;
@@ -198,7 +214,9 @@ static void fill_zeros(struct chakra *chakra)
     }
     for (size_t i = 0; i < chakra->count; i++) {
         struct chakra_node *node = &chakra->node[i];
-        if (lasts && node->dur == STORE_ABSENT)
+        bool communicates = node->type == CHAKRA_SEND || node->type == CHAKRA_RECEIVE ||
+                            node->type == CHAKRA_COLLECTIVE;
+        if (lasts && !communicates && node->dur == STORE_ABSENT)
             node->dur = 0;
         if (first < RELATIVE_MOST && node->start == STORE_ABSENT)
             node->start = 0;
@@ -210,6 +228,7 @@ static void fill_zeros(struct chakra *chakra)
 static int read_graph(struct chakra *chakra, const struct imp_whole *whole)
 {
     bool json = whole->bytes && (whole->data[0] == '{' || whole->data[0] == '[');
+    chakra->json = json;
     int rc = json ? chakra_json_read(chakra, whole->data, whole->bytes)
                   : chakra_et_read(chakra, whole->data, whole->bytes);
     for (size_t i = 0; i < chakra->count; i++)

@@ -9,7 +9,6 @@
 #include "store/import/chakra/chakra_private.h"
 #include "store/import/input/protobuf.h"
 
-#define TIME_MOST_US    INT64_C(1000000000000000)
 #define METADATA_MOST   65536 /* bytes */
 #define NODE_TYPES_MOST 16
 
@@ -175,7 +174,7 @@ static void read_values(const struct pb_field *from, struct chakra_values *value
 
 static int64_t ns_of(uint64_t us)
 {
-    return us <= (uint64_t)TIME_MOST_US ? (int64_t)us * 1000 : STORE_ABSENT;
+    return us <= (uint64_t)IMP_TIME_MAX / 1000 ? (int64_t)us * 1000 : STORE_ABSENT;
 }
 
 static int read_node(struct chakra *chakra, struct pb_span message)

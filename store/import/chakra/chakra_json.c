@@ -8,8 +8,8 @@
 
 #include "store/import/chakra/chakra_private.h"
 #include "store/import/input/json.h"
-
-#define TIME_MOST_US 1e15
+#include "store/import/input/rows.h"
+#include "store/import/kineto/kineto_text.h"
 
 /* One id or a list of ids. */
 static int read_needs(struct chakra *chakra, struct ij *json)
@@ -24,14 +24,19 @@ static int read_needs(struct chakra *chakra, struct ij *json)
     return rc;
 }
 
-/* A number of us as ns; false: it is none. */
-static bool read_us(struct ij *json, int64_t *ns)
+/* A number of us as ns, exact; a time of day or one since the start. */
+static void read_us(struct ij *json, int64_t *ns)
 {
-    double us;
-    if (!ij_number(json, &us) || !(us >= 0) || us > TIME_MOST_US)
-        return false;
-    *ns = (int64_t)(us * 1000 + 0.5);
-    return true;
+    int64_t value;
+    int decimals;
+    bool rounded;
+    ij_next(json);
+    const char *begin = json->at;
+    ij_skip(json);
+    struct kj_span span = {begin, (size_t)(json->at - begin)};
+    if (!json->bad && kineto_time(span, 1000, &value, &decimals, &rounded) && value >= 0 &&
+        value <= IMP_TIME_MAX)
+        *ns = value;
 }
 
 static bool is_one_of(struct ij_text key, const char *first, const char *second)

@@ -63,6 +63,7 @@ struct chakra {
     int64_t missing;          /* dependencies on nodes that are not in the file */
     int64_t path_ns; /* the longest chain of dependencies; STORE_ABSENT: starts are measured */
     bool damaged;
+    bool json;     /* names have escapes */
     bool messages; /* JSON made of an .et */
 };
 
