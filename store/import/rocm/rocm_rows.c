@@ -38,13 +38,31 @@ int rocm_agent_add(struct rocm *rocm, int64_t id, bool gpu, int64_t number, cons
     return rc;
 }
 
+int rocm_kernel_name(struct rocm *rocm, const char *name, size_t bytes, int64_t *string)
+{
+    static const char *const ends[] = {" [clone .kd]", ".kd"}; /* the descriptor of the kernel */
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+        if (bytes > end && !memcmp(name + bytes - end, ends[i], end))
+            bytes -= end;
+    }
+    return imp_rows_string(&rocm->rows, name, bytes, string);
+}
+
 int rocm_kernel_add(struct rocm *rocm, int64_t id, const char *name, size_t bytes)
 {
     int64_t string;
-    if (bytes > 3 && !memcmp(name + bytes - 3, ".kd", 3)) /* the descriptor of the kernel */
-        bytes -= 3;
-    int rc = imp_rows_string(&rocm->rows, name, bytes, &string);
+    int rc = rocm_kernel_name(rocm, name, bytes, &string);
     return rc ? rc : imp_map_put(&rocm->kernels, id, 0, string);
+}
+
+struct ij_text rocm_plain(struct rocm *rocm, struct ij_text text)
+{
+    if (!text.bytes || !memchr(text.text, '\\', text.bytes))
+        return text;
+    rocm->text.bytes = 0;
+    kineto_unescape(&rocm->text, (struct kj_span){text.text, text.bytes});
+    return rocm->text.failed ? text : (struct ij_text){rocm->text.data, rocm->text.bytes};
 }
 
 /* Direction of a copy by the words of its operation. */
@@ -89,8 +107,8 @@ static int fill_kernel(struct rocm *rocm, const struct rocm_work *work, struct s
         snprintf(payload, 64, "{\"shared_memory\":%" PRId64 "}", work->shared_memory);
         detail->payload = payload;
     }
-    if (known) {
-        *name = *known;
+    if (work->name || known) {
+        *name = work->name ? work->name : *known;
         return 0;
     }
     return imp_rows_string(&rocm->rows, "(kernel without a name)", 23, name);
@@ -180,5 +198,6 @@ int rocm_end(struct rocm *rocm, int rc)
     imp_map_free(&rocm->agents);
     imp_map_free(&rocm->kernels);
     free(rocm->agent);
+    kineto_text_clear(&rocm->text);
     return rc;
 }

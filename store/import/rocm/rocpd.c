@@ -93,7 +93,7 @@ static int region(struct rocpd *reading, sqlite3_stmt *st)
     const char *kind = rocpd_text(st, 3), *name = rocpd_text(st, 4);
     struct ij_text message = {"", 0};
     if (!strncmp(kind, "MARKER", 6))
-        message = message_of(rocpd_text(st, 6));
+        message = rocm_plain(reading->rocm, message_of(rocpd_text(st, 6)));
     if (!message.bytes)
         message = (struct ij_text){name, strlen(name)};
     return rocm_call_put(reading->rocm, kind, message.text, message.bytes, rocpd_integer(st, 2),

@@ -2,7 +2,8 @@
  *
  * The importer of tables of rocprofv3 (--output-format csv, the default before ROCm 7): one for
  * kernels, one for copies, one for the calls of each library. Those of one process are pieces of
- * one capture (captures.c). Columns come and go between versions, so they are found by name.
+ * one capture (captures.c). The table of dispatches of rocprof-compute has such columns, too.
+ * Columns come and go between versions, so they are found by name.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,11 +24,10 @@
 #define COLUMN_MAP(X) \
     X(KIND, "Kind|Domain") \
     X(NAME, "Kernel_Name|Function|Direction") \
-    X(AGENT, "Agent_Id|Destination_Agent_Id") \
+    X(AGENT, "Agent_Id|Destination_Agent_Id|GPU_ID") \
     X(SOURCE, "Source_Agent_Id") \
-    X(QUEUE, "Queue_Id") \
-    X(KERNEL, "Kernel_Id") \
-    X(THREAD, "Thread_Id") \
+    X(QUEUE, "Queue_Id|queue-id") \
+    X(THREAD, "Thread_Id|tid") \
     X(CORRELATION, "Correlation_Id") \
     X(START, "Start_Timestamp") \
     X(END, "End_Timestamp") \
@@ -129,7 +129,7 @@ static int put_kernel(struct reading *reading)
                              .end = number_of(reading, COLUMN_END),
                              .agent = agent_of(reading, COLUMN_AGENT),
                              .queue = number_of(reading, COLUMN_QUEUE),
-                             .kernel = number_of(reading, COLUMN_KERNEL),
+                             .kernel = STORE_ABSENT,
                              .correlation = number_of(reading, COLUMN_CORRELATION),
                              .shared_memory = number_of(reading, COLUMN_SHARED),
                              .bytes = -1};
@@ -140,8 +140,8 @@ static int put_kernel(struct reading *reading)
     }
     if (work.agent >= 0 && !imp_map_find(&reading->rocm.agents, work.agent, 0))
         rc = rocm_agent_add(&reading->rocm, work.agent, true, work.agent, NULL, 0);
-    if (!rc && !imp_map_find(&reading->rocm.kernels, work.kernel, 0))
-        rc = rocm_kernel_add(&reading->rocm, work.kernel, name.text, name.bytes);
+    if (!rc) /* --kernel-rename gives each dispatch a name of its own */
+        rc = rocm_kernel_name(&reading->rocm, name.text, name.bytes, &work.name);
     return rc ? rc : rocm_work_put(&reading->rocm, &work);
 }
 

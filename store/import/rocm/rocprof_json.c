@@ -41,27 +41,6 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return bytes && memmem(head, looked, key, sizeof key - 1) != NULL;
 }
 
-/* Copies a text with its escapes decoded as far as C has the character; *bytes is its length. */
-static const char *plain(struct ij_text text, char buffer[NAME_MOST], size_t *bytes)
-{
-    size_t used = 0;
-    if (!text.bytes || !memchr(text.text, '\\', text.bytes)) {
-        *bytes = text.bytes;
-        return text.text;
-    }
-    for (size_t i = 0; i < text.bytes && used + 1 < NAME_MOST; i++) {
-        char character = text.text[i];
-        if (character == '\\' && i + 1 < text.bytes) {
-            character = text.text[++i];
-            character = character == 'n' ? '\n' : character;
-            character = character == 't' ? '\t' : character;
-        }
-        buffer[used++] = character;
-    }
-    *bytes = used;
-    return buffer;
-}
-
 /* {"handle": N} */
 static int64_t handle_of(struct ij *json)
 {
@@ -113,8 +92,6 @@ static int read_kernel(struct reading *reading, struct ij *json)
                                         "kernel_name"};
     struct ij_text found[3] = {{"", 0}, {"", 0}, {"", 0}};
     int64_t id = STORE_ABSENT;
-    char buffer[NAME_MOST];
-    size_t bytes;
     for (bool more = ij_enter(json); more; more = ij_more(json)) {
         struct ij_text key = ij_key(json);
         bool taken = ij_is(key, "kernel_id");
@@ -128,8 +105,8 @@ static int read_kernel(struct reading *reading, struct ij *json)
     }
     for (size_t i = 0; i < 3 && id != STORE_ABSENT; i++)
         if (found[i].bytes > 1) {
-            const char *name = plain(found[i], buffer, &bytes);
-            return rocm_kernel_add(&reading->rocm, id, name, bytes);
+            struct ij_text name = rocm_plain(&reading->rocm, found[i]);
+            return rocm_kernel_add(&reading->rocm, id, name.text, name.bytes);
         }
     return 0;
 }
@@ -366,8 +343,6 @@ static int read_calls(struct reading *reading, struct ij *json)
     const struct kind *kind = record.kind >= 0 && (size_t)record.kind < reading->kind_count
                                   ? &reading->kind[record.kind]
                                   : NULL;
-    char buffer[NAME_MOST];
-    size_t bytes;
     if (kind && record.operation >= 0 && (size_t)record.operation < kind->count)
         name = kind->operation[record.operation];
     if (kind && !strncmp(kind->name, "MARKER_CORE", 11)) {
@@ -379,8 +354,8 @@ static int read_calls(struct reading *reading, struct ij *json)
     }
     if (name.bytes > NAME_MOST) /* any number of records may have it */
         name.bytes = NAME_MOST;
-    const char *text = plain(name, buffer, &bytes);
-    return rocm_call_put(&reading->rocm, kind ? kind->name : "", text, bytes, record.tid,
+    name = rocm_plain(&reading->rocm, name);
+    return rocm_call_put(&reading->rocm, kind ? kind->name : "", name.text, name.bytes, record.tid,
                          record.work.start, record.work.end, record.work.correlation);
 }
 
