@@ -125,7 +125,7 @@ static void release(struct nsight *nsight)
                                     &nsight->tracks[2],      &nsight->tracks[3], &nsight->contexts,
                                     &nsight->records,        &nsight->devices,   &nsight->domains,
                                     &nsight->categories,     &nsight->joined,    &nsight->calls,
-                                    &nsight->record_streams, &nsight->long_text};
+                                    &nsight->record_streams, &nsight->long_text, &nsight->places};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         imp_map_free(maps[i]);
     for (size_t i = 0; i < nsight->process_count; i++)

@@ -89,6 +89,24 @@ static int label(struct nsight *nsight, const char *text, int64_t *number)
     return 0;
 }
 
+/* Names a category of a domain of a process, or of any process (-1). */
+static int name_category(struct nsight *nsight, int64_t process, int64_t domain, int64_t category,
+                         int64_t number)
+{
+    const int64_t *known = imp_map_find(&nsight->places, process, domain);
+    int64_t place = known ? *known : nsight->place_count++;
+    int code = known ? 0 : imp_map_put(&nsight->places, process, domain, place);
+    return code ? code : imp_map_put(&nsight->categories, place, category, number);
+}
+
+/* The label of a category; NULL: it has no name. */
+static const int64_t *category_label(const struct nsight *nsight, int64_t process, int64_t domain,
+                                     int64_t category)
+{
+    const int64_t *place = imp_map_find(&nsight->places, process, domain);
+    return place ? imp_map_find(&nsight->categories, *place, category) : NULL;
+}
+
 /* Reads rows that name a domain or a category. They may come after rows that use the name, so this
  * is a pass of its own. */
 static int definition(struct nsight *nsight, sqlite3_stmt *st)
@@ -107,7 +125,11 @@ static int definition(struct nsight *nsight, sqlite3_stmt *st)
     if (code)
         return code;
     if (type != NVTX_DOMAIN_CREATE)
-        return imp_map_put(&nsight->categories, domain, nsight_int(st, COL_CATEGORY), number);
+        code = name_category(nsight, -1, domain, nsight_int(st, COL_CATEGORY), number);
+    if (!code && tid != STORE_ABSENT && type != NVTX_DOMAIN_CREATE)
+        code = name_category(nsight, tid >> 24, domain, nsight_int(st, COL_CATEGORY), number);
+    if (code || type != NVTX_DOMAIN_CREATE)
+        return code;
     if (tid != STORE_ABSENT)
         code = imp_map_put(&nsight->domains, tid >> 24, domain, number);
     return code ? code : imp_map_put(&nsight->domains, -1, domain, number);
@@ -140,8 +162,10 @@ static int category_of(struct nsight *nsight, sqlite3_stmt *st, int64_t process,
     int code = domain_of(nsight, process, domain, &number);
     if (code)
         return code;
-    const int64_t *sub =
-        imp_map_find(&nsight->categories, domain == STORE_ABSENT ? 0 : domain, category);
+    domain = domain == STORE_ABSENT ? 0 : domain;
+    const int64_t *sub = category_label(nsight, process, domain, category);
+    if (!sub)
+        sub = category_label(nsight, -1, domain, category);
     int64_t sub_number = sub ? *sub : -1;
     const int64_t *known = imp_map_find(&nsight->joined, number, sub_number);
     if (known) {

@@ -92,8 +92,10 @@ struct nsight {
     struct imp_map devices; /* process, device: seen */
     char **label;           /* names of domains and categories */
     size_t label_count;
-    struct imp_map domains;     /* process or -1, domain -> label */
-    struct imp_map categories;  /* domain, category -> label */
+    struct imp_map domains;    /* process or -1, domain -> label */
+    struct imp_map places;     /* process (-1: any), domain -> number, from 0 on */
+    struct imp_map categories; /* of these, category -> label */
+    int64_t place_count;
     struct imp_map joined;      /* labels of a domain and a category (-1: none) -> string id */
     struct nsight_field *field; /* by domain, schema, offset */
     size_t field_count, field_cap;

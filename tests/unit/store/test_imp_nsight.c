@@ -349,6 +349,8 @@ static void domains_marks_and_ranges(void **state)
          "domain',281474993487873,2,NULL),"
          "(11,19,59,'with a "
          "category',281474993487873,2,8),(12,18,59,'elsewhere',281475010265089,2,NULL),"
+         "(12,17,59,'elsewhere with a category',281475010265089,2,8),"
+         "(5,NULL,33,'db',281475010265089,2,8),"
          "(5,NULL,75,'mine',281474993487873,2,NULL),(5,NULL,75,'other',281475010265089,2,NULL),(5,"
          "NULL,33,'io',281474993487873,"
          "2,8),"
@@ -368,6 +370,9 @@ static void domains_marks_and_ranges(void **state)
     assert_string_equal(sql_text(out, "SELECT cat FROM " ROWS " WHERE what='with a category'"),
                         "mine:io");
     assert_string_equal(sql_text(out, "SELECT cat FROM " ROWS " WHERE what='elsewhere'"), "other");
+    assert_string_equal(
+        sql_text(out, "SELECT cat FROM " ROWS " WHERE what='elsewhere with a category'"),
+        "other:db");
     assert_string_equal(sql_text(out, "SELECT cat FROM " ROWS " WHERE what='reserved'"),
                         "nvtx:kernel");
     assert_string_equal(sql_text(out, "SELECT cat FROM " ROWS " WHERE what='unnamed'"), "domain 9");
