@@ -167,14 +167,14 @@ static int read_packet(struct perfetto *perfetto, struct pb_span message)
     if (packet.defaults.bytes)
         perfetto_defaults(sequence, packet.defaults);
     if (packet.clocks.bytes)
-        perfetto_clocks(sequence, packet.clocks);
+        perfetto_snapshot(perfetto, sequence, packet.clocks);
     if (packet.interned.bytes)
         rc = perfetto_intern(perfetto, sequence, packet.interned);
     if (!rc && packet.track.bytes)
         rc = perfetto_describe(perfetto, packet.track);
     /* A relative clock goes on with every packet, also with those that are not read. */
     bool timed = packet.has_time && !packet.clocks.bytes &&
-                 perfetto_time(sequence, packet.clock, packet.time, &time);
+                 perfetto_time(perfetto, sequence, packet.clock, packet.time, &time);
     if (rc || !packet.event.bytes) {
         perfetto->others += !packet.event.bytes && packet.has_time;
         return rc;
@@ -337,7 +337,8 @@ static int read_trace(struct imp_run *run, const char *path, struct tacho_error 
         .source = read_packets, .rank = rank_of, .finish = finish, .ctx = &perfetto};
     struct tacho_error why = {0};
     int rc = kineto_read_as(run, path, &dialect, &why);
-    if (rc == TACHO_EFORMAT && !perfetto.events && (perfetto.damaged || perfetto.others))
+    if (rc == TACHO_EFORMAT && !perfetto.events &&
+        (perfetto.damaged || perfetto.others || perfetto.no_clock))
         rc = nothing(&perfetto, path, &why);
     if (rc && err)
         *err = why;

@@ -33,7 +33,8 @@ enum {
     ANNOTATION_TEXT,
     ANNOTATION_POINTER,
     ANNOTATION_JSON = 9,
-    ANNOTATION_NAME
+    ANNOTATION_NAME,
+    ANNOTATION_TEXT_NUMBER = 17
 };
 
 /* One event while it is read. */
@@ -140,6 +141,11 @@ static void read_annotation(const struct perfetto *perfetto,
             key = field.span;
         else
             value = field;
+        if (value.number == ANNOTATION_TEXT_NUMBER && value.wire == PB_VARINT)
+            value = (struct pb_field){
+                .number = ANNOTATION_TEXT,
+                .wire = PB_BYTES,
+                .span = perfetto_interned_text(perfetto, sequence, PERFETTO_VALUE, value.value)};
     }
     if (pb.bad || !key.bytes || !value.number || open->arg_count == KJ_ARGS_MAX)
         return;

@@ -25,10 +25,20 @@ enum perfetto_interned {
     PERFETTO_CATEGORY = 1,
     PERFETTO_NAME = 2,
     PERFETTO_ANNOTATION = 3,
+    PERFETTO_VALUE = 4, /* of an annotation; field 29 */
     PERFETTO_INTERNED_COUNT
 };
 
 #define PERFETTO_CLOCKS 4 /* of one writer */
+
+/* Clocks that are no clocks of the system. */
+struct perfetto_clocks {
+    struct perfetto_clock {
+        int64_t id, now, offset, unit; /* ns; offset: to the clock of the trace */
+        bool relative;
+    } clock[PERFETTO_CLOCKS];
+    size_t count;
+};
 
 /* What the packets of one writer refer to. */
 struct perfetto_sequence {
@@ -38,11 +48,7 @@ struct perfetto_sequence {
     bool has_default_track;
     int64_t clears; /* how often its state was cleared */
     /* Clocks of its own: times count units of ns, or are differences to the packet before. */
-    struct perfetto_clock {
-        int64_t id, now, offset, unit; /* ns; offset: to the clock of the trace */
-        bool relative;
-    } clock[PERFETTO_CLOCKS];
-    size_t clock_count;
+    struct perfetto_clocks own; /* clocks of this writer alone */
 };
 
 /* A slice that has begun; places are offsets in `text`. */
@@ -79,6 +85,7 @@ struct perfetto {
     struct imp_map sequence_of, track_of;
     struct perfetto_sequence *sequence;
     size_t sequence_count, sequence_room;
+    struct perfetto_clocks clocks;      /* that all writers may use */
     struct perfetto_sequence forgotten; /* of writers beyond those that are remembered */
     struct perfetto_track *track;
     size_t track_count, track_room;
@@ -106,9 +113,11 @@ struct pb_span perfetto_interned_text(const struct perfetto *perfetto,
                                       enum perfetto_interned kind, uint64_t number);
 struct pb_span perfetto_text(const struct perfetto *perfetto, size_t text);
 void perfetto_defaults(struct perfetto_sequence *sequence, struct pb_span message);
-void perfetto_clocks(struct perfetto_sequence *sequence, struct pb_span message);
+void perfetto_snapshot(struct perfetto *perfetto, struct perfetto_sequence *sequence,
+                       struct pb_span message);
 /* ns of a time stamp; false: its clock is not known. */
-bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t stamp, int64_t *ns);
+bool perfetto_time(struct perfetto *perfetto, struct perfetto_sequence *sequence, int64_t clock,
+                   uint64_t stamp, int64_t *ns);
 /* The track of a number, made at its first use; index in perfetto->track, -1: no memory. */
 int64_t perfetto_track_at(struct perfetto *perfetto, uint64_t uuid);
 /* A TrackDescriptor; names of processes and threads are emitted. */

@@ -13,9 +13,11 @@
 #define MADE_UP_TID  (INT64_C(1) << 30) /* of tracks that are no threads */
 #define ANCESTORS    16
 #define CLOCK_BOOT   6
-#define CLOCK_OF_OWN 64 /* from here on clocks belong to a writer */
+#define CLOCK_OF_OWN 64  /* from here on clocks belong to a writer */
+#define CLOCK_OF_ALL 128 /* from here on to the trace */
 
 enum { INTERNED_ID = 1, INTERNED_TEXT = 2 };
+enum { INTERNED_VALUES = 29 };
 enum { DEFAULTS_EVENT = 11, DEFAULTS_CLOCK = 58, EVENT_DEFAULTS_TRACK = 11 };
 enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME = 2, CLOCK_RELATIVE = 3, CLOCK_UNIT = 4 };
 enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5 };
@@ -81,9 +83,13 @@ int perfetto_intern(struct perfetto *perfetto, struct perfetto_sequence *sequenc
     struct pb pb = pb_of(message);
     struct pb_field field;
     int rc = 0;
-    while (!rc && pb_next(&pb, &field))
-        if (field.wire == PB_BYTES && field.number && field.number < PERFETTO_INTERNED_COUNT)
-            rc = intern_entry(perfetto, &sequence->interned[field.number], field.span);
+    while (!rc && pb_next(&pb, &field)) {
+        uint32_t kind = field.number == INTERNED_VALUES ? PERFETTO_VALUE : field.number;
+        if (kind == PERFETTO_VALUE && field.number != INTERNED_VALUES)
+            continue;
+        if (field.wire == PB_BYTES && kind && kind < PERFETTO_INTERNED_COUNT)
+            rc = intern_entry(perfetto, &sequence->interned[kind], field.span);
+    }
     return rc;
 }
 
@@ -147,35 +153,43 @@ static struct clock clock_of(struct pb_span message)
     return clock;
 }
 
-/* The clock of a writer's own; NULL: it was not told of. */
-static struct perfetto_clock *own_clock(struct perfetto_sequence *sequence, int64_t id)
+/* Where a clock is kept: with its writer, or for all of them. */
+static struct perfetto_clocks *keeper_of(struct perfetto *perfetto,
+                                         struct perfetto_sequence *sequence, int64_t id)
 {
-    for (size_t i = 0; i < sequence->clock_count; i++)
-        if (sequence->clock[i].id == id)
-            return &sequence->clock[i];
+    return id >= CLOCK_OF_ALL ? &perfetto->clocks : &sequence->own;
+}
+
+/* NULL: it was not told of. */
+static struct perfetto_clock *find_clock(struct perfetto_clocks *clocks, int64_t id)
+{
+    for (size_t i = 0; i < clocks->count; i++)
+        if (clocks->clock[i].id == id)
+            return &clocks->clock[i];
     return NULL;
 }
 
-/* Sets a clock of a writer's own, which showed its time when the trace's clock showed `boot`. */
-static void set_clock(struct perfetto_sequence *sequence, const struct clock *clock, int64_t boot)
+/* Sets a clock, which showed its time when the trace's clock showed `boot`. */
+static void set_clock(struct perfetto_clocks *clocks, const struct clock *clock, int64_t boot)
 {
-    struct perfetto_clock *own = own_clock(sequence, clock->id);
-    if (!own && sequence->clock_count == PERFETTO_CLOCKS)
+    struct perfetto_clock *kept = find_clock(clocks, clock->id);
+    if (!kept && clocks->count == PERFETTO_CLOCKS)
         return;
-    if (!own)
-        own = &sequence->clock[sequence->clock_count++];
-    *own =
+    if (!kept)
+        kept = &clocks->clock[clocks->count++];
+    *kept =
         (struct perfetto_clock){.id = clock->id, .unit = clock->unit, .relative = clock->relative};
-    if (__builtin_mul_overflow(clock->time, clock->unit, &own->now) ||
-        __builtin_sub_overflow(boot, own->now, &own->offset)) {
-        own->now = 0;
-        own->offset = boot;
+    if (__builtin_mul_overflow(clock->time, clock->unit, &kept->now) ||
+        __builtin_sub_overflow(boot, kept->now, &kept->offset)) {
+        kept->now = 0;
+        kept->offset = boot;
     }
 }
 
-/* A ClockSnapshot: what a writer's own clocks showed when the boot clock showed a time; without a
- * boot clock, another one of the system. */
-void perfetto_clocks(struct perfetto_sequence *sequence, struct pb_span message)
+/* A ClockSnapshot: what other clocks showed when the boot clock showed a time; without a boot
+ * clock, another one of the system. */
+void perfetto_snapshot(struct perfetto *perfetto, struct perfetto_sequence *sequence,
+                       struct pb_span message)
 {
     struct clock clock;
     struct pb_field field;
@@ -194,11 +208,12 @@ void perfetto_clocks(struct perfetto_sequence *sequence, struct pb_span message)
             continue;
         clock = clock_of(field.span);
         if (clock.id >= CLOCK_OF_OWN)
-            set_clock(sequence, &clock, boot);
+            set_clock(keeper_of(perfetto, sequence, clock.id), &clock, boot);
     }
 }
 
-bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t stamp, int64_t *ns)
+bool perfetto_time(struct perfetto *perfetto, struct perfetto_sequence *sequence, int64_t clock,
+                   uint64_t stamp, int64_t *ns)
 {
     int64_t more;
     clock = clock ? clock : sequence->default_clock;
@@ -207,12 +222,12 @@ bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t s
     *ns = (int64_t)stamp;
     if (clock < CLOCK_OF_OWN)
         return true;
-    struct perfetto_clock *own = own_clock(sequence, clock);
-    if (!own || __builtin_mul_overflow(*ns, own->unit, &more))
+    struct perfetto_clock *kept = find_clock(keeper_of(perfetto, sequence, clock), clock);
+    if (!kept || __builtin_mul_overflow(*ns, kept->unit, &more))
         return false;
-    if (own->relative && __builtin_add_overflow(own->now, more, &own->now))
+    if (kept->relative && __builtin_add_overflow(kept->now, more, &kept->now))
         return false;
-    return !__builtin_add_overflow(own->relative ? own->now : more, own->offset, ns);
+    return !__builtin_add_overflow(kept->relative ? kept->now : more, kept->offset, ns);
 }
 
 /* ---- tracks ------------------------------------------------------------------------------------ */
