@@ -111,6 +111,10 @@ static const struct signature signatures[] = {
               "export texts: export_type=torch_npu.profiler.ExportType.Text, or msprof --export=on "
               "--output=PROF_FOLDER",
               false}},
+    {.words = {"\"timestamps\"", "\"REQUEST_START\"", "\"ns\""},
+     .json = true,
+     .kind = {"a trace of requests of the Triton Inference Server",
+              "record the server with Nsight Systems, or with 'tacho run -- CMD'", false}},
     {.words = {"nccl_bus_bandwidth_gbs{"},
      .kind = {"a file of Prometheus metrics of the NCCL Inspector",
               "let it write JSON: NCCL_INSPECTOR_PROM_DUMP=0", false}},
@@ -132,6 +136,16 @@ static const struct signature signatures[] = {
     {.words = {"\"files\"", "\"elapsed_time_sec\"", "\"growth_rate\""},
      .json = true,
      .kind = {"a Scalene profile", HINT_RUN, false}},
+    {MAGIC("\0\0\0\0\0\0\0\0\3\0\0\0\0\0\0", 0),
+     .kind = {"a CPU profile of gperftools", "convert it: pprof -proto PROGRAM FILE > FILE.pb",
+              false}},
+    {MAGIC("\0\0\0\0\3\0\0\0\0\0\0", 0),
+     .kind = {"a CPU profile of gperftools", "convert it: pprof -proto PROGRAM FILE > FILE.pb",
+              false}},
+    {MAGIC("heap profile:", 0), .kind = {"a heap profile of gperftools", HINT_RUN, false}},
+    {MAGIC("--- contention", 0), .kind = {"a contention profile of gperftools", HINT_RUN, false}},
+    {MAGIC("--- heap", 0), .kind = {"a heap profile of gperftools", HINT_RUN, false}},
+    {MAGIC("threadcreate profile:", 0), .kind = {"a profile of threads of Go", HINT_RUN, false}},
     {.suffix = ".prof", MAGIC("{", 0), .kind = {"a cProfile file", HINT_RUN, false}},
     {.words = {"ncalls", "tottime", "percall"},
      .kind = {"a table that cProfile printed", HINT_RUN, false}},
@@ -263,7 +277,7 @@ static bool has_events(const unsigned char *head, size_t bytes)
 static bool is_json(const unsigned char *head, size_t bytes)
 {
     size_t i = 0;
-    while (i < bytes && strchr(" \n\r\t\xef\xbb\xbf", head[i]))
+    while (i < bytes && strchr(" \n\r\t", head[i]))
         i++;
     return i < bytes && (head[i] == '{' || head[i] == '[');
 }

@@ -22,6 +22,8 @@
 #define FRAMES_MOST  1024
 #define TYPES_MOST   16
 
+#define SAMPLES_KNOWN 8 /* samples that make a profile where no type was met yet */
+
 enum {
     PROFILE_SAMPLE_TYPE = 1,
     PROFILE_SAMPLE,
@@ -36,7 +38,7 @@ enum {
     PROFILE_LAST = 16
 };
 enum { TYPE_TYPE = 1, TYPE_UNIT };
-enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LOCATION_ID = 1, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_FILE = 4 };
@@ -63,6 +65,8 @@ struct reading {
     bool timed;            /* samples are of time: by a value, or by the period */
     int64_t start, duration, period;
     int64_t samples, time_sum, track, written, each;
+    int64_t least; /* the shortest time of a stack, ns */
+    int64_t carry; /* time of stacks that is no whole sample yet */
 };
 
 /* ---- what it is -------------------------------------------------------------------------------- */
@@ -81,21 +85,40 @@ static bool is_value_type(struct pb_span span)
     return any && !pb.bad;
 }
 
-/* A profile begins with the types of its values; other fields have the kinds of profile.proto. */
+/* Is it a Sample: numbers of locations and values, and labels? */
+static bool is_sample(struct pb_span span)
+{
+    struct pb pb = pb_of(span);
+    struct pb_field field;
+    bool any = false;
+    while (pb_next(&pb, &field)) {
+        bool number = field.number == SAMPLE_LOCATION || field.number == SAMPLE_VALUE;
+        if ((!number && field.number != SAMPLE_LABEL) ||
+            (field.wire != PB_BYTES && (!number || field.wire != PB_VARINT)))
+            return false;
+        any |= number;
+    }
+    return any && !pb.bad;
+}
+
+/* Fields have the kinds of profile.proto. Their order differs: Go begins with the time, Datadog
+ * with the samples, most with the types of the values. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     struct pb pb = pb_of((struct pb_span){head, bytes});
     struct pb_field field;
-    size_t types = 0, others = 0;
+    size_t types = 0, samples = 0, others = 0;
     while (pb_next(&pb, &field)) {
         bool message = field.number <= PROFILE_STRING || field.number == PROFILE_PERIOD_TYPE;
         if (!field.number || field.number > PROFILE_LAST || (message && field.wire != PB_BYTES) ||
-            (!types && (field.number != PROFILE_SAMPLE_TYPE || !is_value_type(field.span))))
+            (field.number == PROFILE_SAMPLE_TYPE && !is_value_type(field.span)) ||
+            (field.number == PROFILE_SAMPLE && !is_sample(field.span)))
             return false;
         types += field.number == PROFILE_SAMPLE_TYPE;
-        others += field.number > PROFILE_SAMPLE_TYPE && field.number <= PROFILE_STRING;
+        samples += field.number == PROFILE_SAMPLE;
+        others += field.number > PROFILE_SAMPLE && field.number <= PROFILE_STRING;
     }
-    return types && others;
+    return (types && samples + others) || samples >= SAMPLES_KNOWN;
 }
 
 static struct pb_span text_of(const struct reading *reading, uint64_t index)
@@ -376,8 +399,9 @@ static int write_samples(struct reading *reading, const struct sample *sample, i
     return rc;
 }
 
-/* How many samples the values of a stack mean. */
-static int64_t count_of(const struct reading *reading, const struct sample *sample)
+/* How many samples the values of a stack mean. Of times, what is left of one stack counts with the
+ * next ones, so that many short ones are not lost. */
+static int64_t count_of(struct reading *reading, const struct sample *sample)
 {
     int at = reading->count_at >= 0 ? reading->count_at : reading->time_at;
     if (at < 0 || (size_t)at >= sample->values || sample->value[at] <= 0)
@@ -385,7 +409,13 @@ static int64_t count_of(const struct reading *reading, const struct sample *samp
     int64_t each = reading->period / reading->time_unit;
     if (reading->count_at >= 0 || each < 1)
         return sample->value[at];
-    return sample->value[at] / each;
+    int64_t count = sample->value[at] / each;
+    reading->carry += sample->value[at] % each;
+    if (reading->carry >= each) {
+        reading->carry -= each;
+        count++;
+    }
+    return count;
 }
 
 static int64_t ns_of(const struct reading *reading, const struct sample *sample)
@@ -405,6 +435,7 @@ static int read_samples(struct reading *reading, struct pb_span file, bool write
     struct pb_field field, part;
     struct sample *sample = calloc(1, sizeof *sample);
     int rc = sample ? 0 : TACHO_ENOMEM;
+    reading->carry = 0;
     while (!rc && pb_next(&pb, &field)) {
         if (field.number != PROFILE_SAMPLE || field.wire != PB_BYTES)
             continue;
@@ -417,9 +448,11 @@ static int read_samples(struct reading *reading, struct pb_span file, bool write
         }
         int64_t count = count_of(reading, sample);
         if (rc || !write) {
+            int64_t ns = ns_of(reading, sample);
             bool many = __builtin_add_overflow(reading->samples, count, &reading->samples) ||
-                        __builtin_add_overflow(reading->time_sum, ns_of(reading, sample),
-                                               &reading->time_sum);
+                        __builtin_add_overflow(reading->time_sum, ns, &reading->time_sum);
+            if (ns > 0 && (!reading->least || ns < reading->least))
+                reading->least = ns;
             rc = many ? TACHO_EFORMAT : rc;
             continue;
         }
@@ -467,6 +500,18 @@ static int write_run(const struct reading *reading)
     return rc ? rc : store_run_set(db, "source.tool", "pprof");
 }
 
+/* A profile that has only times, and no period (rbspy): the shortest one is a sample. */
+static int guess_period(struct reading *reading, struct pb_span file)
+{
+    int64_t shortest;
+    reading->period = reading->time_unit;
+    int rc = read_samples(reading, file, false);
+    shortest = 1 + reading->time_sum / SAMPLES_MOST;
+    reading->period = reading->least > shortest ? reading->least : shortest;
+    reading->samples = reading->time_sum = 0;
+    return rc;
+}
+
 static int read_profile(struct reading *reading, struct imp_run *run, struct pb_span file,
                         bool *bad)
 {
@@ -479,8 +524,11 @@ static int read_profile(struct reading *reading, struct imp_run *run, struct pb_
     choose_values(reading);
     if (rc || !reading->timed)
         return rc;
+    if (reading->period <= 0 && reading->count_at < 0)
+        rc = guess_period(reading, file);
     reading->period = reading->period > 0 ? reading->period : 10000000;
-    rc = read_samples(reading, file, false);
+    if (!rc)
+        rc = read_samples(reading, file, false);
     if (rc || !reading->samples)
         return rc;
     if (reading->count_at >= 0 && reading->time_sum / reading->samples > 0)
