@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The importer of event files of TensorBoard: records of TensorFlow (length, checksum, message,
- * checksum), each an Event with scalars by tag. Every tag becomes a series; steps are those that
- * the events name. tensorflow/core/util/event.proto and framework/summary.proto have the numbers of
- * the fields.
+ * checksum), each an Event with scalars by tag. Every tag becomes a series. Programs log
+ * some tags by step and others by epoch or by tokens, so that the steps are those of one tag only.
+ * tensorflow/core/util/event.proto and framework/summary.proto have the numbers of the fields.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ struct reading {
     struct imp_rows rows;
     struct log_series series;
     struct store_intern tags; /* text -> number + 1 */
-    int64_t track[TAGS_MOST];
+    int64_t track[TAGS_MOST], count[TAGS_MOST];
+    int64_t axis; /* the tag whose events are the steps: its number; 0: not known */
     int64_t scalars, others, damaged;
     uint32_t crc[256];
 };
@@ -140,52 +141,66 @@ static bool scalar_of(struct pb_span tensor, double *value)
     return found && !pb.bad;
 }
 
-/* The track of a tag, made when its first value comes. */
-static int track_of(struct reading *reading, struct pb_span tag, int64_t *track)
-{
-    char name[128];
-    bool added;
-    int64_t id;
-    int rc = store_intern_put(&reading->tags, tag.data, tag.bytes, &id, &added);
-    if (rc || id > TAGS_MOST) {
-        *track = 0;
-        return rc;
-    }
-    if (added) {
-        snprintf(name, sizeof name, "%.*s", (int)(tag.bytes < 120 ? tag.bytes : 120),
-                 (const char *)tag.data);
-        rc = imp_rows_counter_track(&reading->rows, LOG_WHAT_COUNT + id, NULL, name, NULL,
-                                    &reading->track[id - 1]);
-    }
-    *track = reading->track[id - 1];
-    return rc;
-}
-
-/* One value of an event: a row of its series, and what it says of the step. */
-static int read_value(struct reading *reading, struct pb_span message, struct log_values *values)
+/* The tag and the number of a value; false: it is something else. */
+static bool value_in(struct pb_span message, struct pb_span *tag, double *value)
 {
     struct pb pb = pb_of(message);
     struct pb_field field;
-    struct pb_span tag = {NULL, 0};
-    double value = NAN, scale = 1;
-    bool found = false, needs_unit = false;
-    int64_t track;
+    bool found = false;
+    *tag = (struct pb_span){NULL, 0};
     while (pb_next(&pb, &field)) {
         if (field.number == VALUE_TAG && field.wire == PB_BYTES)
-            tag = field.span;
+            *tag = field.span;
         else if (field.number == VALUE_SIMPLE && field.wire == PB_FIXED32)
-            found = put(&value, float_of((const unsigned char *)&field.value));
+            found = put(value, float_of((const unsigned char *)&field.value));
         else if (field.number == VALUE_TENSOR && field.wire == PB_BYTES)
-            found = scalar_of(field.span, &value);
+            found = scalar_of(field.span, value);
     }
-    if (pb.bad || !found || !tag.bytes) {
+    return !pb.bad && found && tag->bytes;
+}
+
+/* The number of a tag, from 1 on; 0: there are too many. */
+static int tag_of(struct reading *reading, struct pb_span tag, int64_t *id)
+{
+    bool added;
+    int rc = store_intern_put(&reading->tags, tag.data, tag.bytes, id, &added);
+    if (!rc && *id > TAGS_MOST)
+        *id = 0;
+    return rc;
+}
+
+/* The track of a tag, made when its first value comes. */
+static int track_of(struct reading *reading, struct pb_span tag, int64_t id)
+{
+    char name[128];
+    if (reading->track[id - 1])
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)(tag.bytes < 120 ? tag.bytes : 120),
+             (const char *)tag.data);
+    return imp_rows_counter_track(&reading->rows, LOG_WHAT_COUNT + id, NULL, name, NULL,
+                                  &reading->track[id - 1]);
+}
+
+/* One value of an event: a row of its series, and what it says of the step. *axis becomes true at
+ * the tag of the steps. */
+static int read_value(struct reading *reading, struct pb_span message, struct log_values *values,
+                      bool *axis)
+{
+    struct pb_span tag;
+    double value = NAN, scale = 1;
+    bool needs_unit = false;
+    int64_t id;
+    if (!value_in(message, &tag, &value)) {
         reading->others++; /* pictures, histograms, texts */
         return 0;
     }
     reading->scalars++;
-    int rc = track_of(reading, tag, &track);
-    if (!rc && track)
-        rc = imp_rows_counter(&reading->rows, track, values->time, value);
+    int rc = tag_of(reading, tag, &id);
+    if (!rc && id)
+        rc = track_of(reading, tag, id);
+    if (!rc && id)
+        rc = imp_rows_counter(&reading->rows, reading->track[id - 1], values->time, value);
+    *axis |= !rc && id && id == reading->axis;
     enum log_what what = log_what_of((const char *)tag.data, tag.bytes, &scale, &needs_unit);
     if (!rc && what != LOG_NOTHING && !needs_unit && !values->has[what] && what != LOG_STEP &&
         what != LOG_GLOBAL_STEP) {
@@ -193,6 +208,56 @@ static int read_value(struct reading *reading, struct pb_span message, struct lo
         values->value[what] = value * scale;
     }
     return rc;
+}
+
+/* Counts the values of each tag in an event. */
+static int count_event(struct reading *reading, struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span tag;
+    double value;
+    int64_t id;
+    int rc = 0;
+    while (!rc && pb_next(&pb, &field)) {
+        struct pb summary = pb_of(field.span);
+        bool is_summary = field.number == EVENT_SUMMARY && field.wire == PB_BYTES;
+        while (is_summary && !rc && pb_next(&summary, &field)) {
+            if (field.number != SUMMARY_VALUE || field.wire != PB_BYTES ||
+                !value_in(field.span, &tag, &value))
+                continue;
+            rc = tag_of(reading, tag, &id);
+            if (!rc && id)
+                reading->count[id - 1]++;
+        }
+    }
+    return rc;
+}
+
+/* Is a tag one of evaluations? */
+static bool is_evaluation(const struct store_intern *tags, size_t index)
+{
+    const struct store_intern_entry *entry = &tags->entry[index];
+    char tag[128];
+    snprintf(tag, sizeof tag, "%.*s", (int)(entry->bytes < 120 ? entry->bytes : 120),
+             tags->arena + entry->offset);
+    return strcasestr(tag, "val") || strcasestr(tag, "test");
+}
+
+/* Chooses the tag with most values, the first of them in the file; one of evaluations only if there
+ * is no other. */
+static void choose_axis(struct reading *reading)
+{
+    size_t tags = reading->tags.count < TAGS_MOST ? reading->tags.count : TAGS_MOST;
+    for (int pass = 0; pass < 2 && !reading->axis; pass++) {
+        int64_t most = 0;
+        for (size_t i = 0; i < tags; i++) {
+            if (reading->count[i] <= most || (!pass && is_evaluation(&reading->tags, i)))
+                continue;
+            most = reading->count[i];
+            reading->axis = (int64_t)i + 1;
+        }
+    }
 }
 
 static int read_event(struct reading *reading, struct pb_span message)
@@ -219,18 +284,24 @@ static int read_event(struct reading *reading, struct pb_span message)
         return 0;
     }
     int64_t before = reading->scalars;
+    bool axis = false;
     for (pb = pb_of(summary); !rc && pb_next(&pb, &field);)
         if (field.number == SUMMARY_VALUE && field.wire == PB_BYTES)
-            rc = read_value(reading, field.span, &values);
+            rc = read_value(reading, field.span, &values, &axis);
     values.has[LOG_STEP] = reading->scalars > before; /* an event without the field is of step 0 */
+    if (!axis && values.value[LOG_STEP] != (double)reading->series.index)
+        return rc; /* of another axis, or before the step's own event */
     return rc || !values.has[LOG_STEP] ? rc : log_series_add(&reading->series, &values);
 }
 
 /* Reads all records of the file. */
 static int read_records(struct reading *reading, struct pb_span rest)
 {
-    struct pb_span record;
+    struct pb_span record, again = rest;
     int rc = 0;
+    while (!rc && next_record(reading, &again, &record))
+        rc = count_event(reading, record);
+    choose_axis(reading);
     while (!rc && next_record(reading, &rest, &record))
         rc = read_event(reading, record);
     if (!rc)
