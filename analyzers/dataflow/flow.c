@@ -32,8 +32,38 @@ static bool has_word(const char *name, const char *const *words, size_t count)
 }
 #define HAS_WORD(name, words) has_word(name, words, sizeof(words) / sizeof *(words))
 
-/* Words of names, in the order in which they decide: optimizers fuse their lists already and
- * look-ups have no elements in common with their neighbours. */
+/* Is the name without its namespace, its overload and its arguments one of these words? */
+static bool is_word(const char *name, const char *const *words, size_t count)
+{
+    const char *colon = strrchr(name, ':');
+    name = colon ? colon + 1 : name;
+    size_t length = strcspn(name, "(.");
+    for (size_t i = 0; i < count; i++)
+        if (strlen(words[i]) == length && !strncasecmp(name, words[i], length))
+            return true;
+    return false;
+}
+#define IS_WORD(name, words) is_word(name, words, sizeof(words) / sizeof *(words))
+
+/* Is an element of the result made of elements elsewhere in the operand, or of other processes?
+ * Look-ups, scans, transforms, linear algebra and communication; optimizers fuse their lists
+ * already. */
+static bool stays_alone(const char *name)
+{
+    static const char *const parts[] = {
+        "embedding",  "gather",     "scatter",    "index",    "sort",        "topk",
+        "cat",        "stack",      "pool",       "upsample", "fused",       "foreach",
+        "exchange",   "cumsum",     "nonzero",    "memcpy",   "cumprod",     "cummax",
+        "cummin",     "logcumsum",  "fft",        "cholesky", "linalg_",     "triangular_solve",
+        "lu_solve",   "histc",      "bincount",   "unique",   "kthvalue",    "masked_select",
+        "nccl",       "rccl",       "gloo",       "c10d",     "allreduce",   "all_reduce",
+        "all-reduce", "all_to_all", "all-to-all", "alltoall", "record_param"};
+    static const char *const words[] = {"flip",   "roll", "rot90", "inverse",
+                                        "median", "send", "recv"};
+    return (HAS_WORD(name, parts) && !strcasestr(name, "vector_norm")) || IS_WORD(name, words);
+}
+
+/* Words of names, in the order in which they decide. */
 enum flow_kind flow_kind_of(const char *name, bool product)
 {
     static const char *const views[] = {"view",   "reshape", "transpose",  "permute",
@@ -42,19 +72,18 @@ enum flow_kind flow_kind_of(const char *name, bool product)
     static const char *const products[] = {"matmul", "gemm",   "addmm",     "aten::mm",
                                            "bmm",    "linear", "attention", "convol",
                                            "conv1",  "conv2",  "conv3",     "einsum"};
-    static const char *const others[] = {
-        "embedding", "gather",   "scatter", "index",   "sort",     "topk",   "cat",     "stack",
-        "pool",      "upsample", "fused",   "foreach", "exchange", "cumsum", "nonzero", "memcpy"};
-    static const char *const reductions[] = {"norm", "softmax", "loss",    "sum",   "mean",
-                                             "max",  "min",     "var",     "std",   "nll",
+    static const char *const reductions[] = {"norm", "softmax", "loss",    "sum",
+                                             "mean", "var",     "std",     "nll",
                                              "argm", "entropy", "classif", "reduce"};
+    /* whole: clamp_min and maximum are element-wise */
+    static const char *const extremes[] = {"max", "min", "amax", "amin", "aminmax"};
     if (product)
         return FLOW_PRODUCT;
-    if (HAS_WORD(name, others))
+    if (stays_alone(name))
         return FLOW_OTHER;
     if (HAS_WORD(name, products))
         return FLOW_PRODUCT;
-    if (HAS_WORD(name, reductions))
+    if (HAS_WORD(name, reductions) || IS_WORD(name, extremes))
         return FLOW_REDUCTION;
     return HAS_WORD(name, views) || !strcmp(name, "aten::t") ? FLOW_VIEW : FLOW_POINTWISE;
 }

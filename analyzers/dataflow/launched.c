@@ -57,6 +57,19 @@ static const char *pass_of(const struct an_trace *trace, uint32_t slice)
     return "forward";
 }
 
+/* Does a device op compute on the memory of its device? A copy within it does; no kernel can do one
+ * to or from a host or another device, nor a collective. */
+static bool computes(const struct an_context *context, size_t device_op)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_device_ops *ops = &context->gpu->op;
+    const struct an_detail *detail =
+        an_trace_detail(trace, trace->slice.detail[ops->slice[device_op]]);
+    unsigned class = 1u << ops->class[device_op];
+    return class & AN_DEVICE_COMPUTE_MASK ||
+           (class & AN_DEVICE_COPY_MASK && detail && !strcmp(detail->copy_kind, "DtoD"));
+}
+
 /* Adds the call of a device op; several kernels of one call in a row are one operator. */
 static int add_call(struct flow *flow, size_t device_op, uint32_t *last)
 {
@@ -69,6 +82,7 @@ static int add_call(struct flow *flow, size_t device_op, uint32_t *last)
         before->end = gpu->op.end[device_op];
         before->ns = an_time_add(before->ns, ns);
         before->launches++;
+        before->kind = computes(context, device_op) ? before->kind : FLOW_OTHER;
         return 0;
     }
     *last = index;
@@ -90,7 +104,8 @@ static int add_call(struct flow *flow, size_t device_op, uint32_t *last)
         op.slice = call->slice;
         op.name = an_trace_name(context->trace, context->trace->slice.name[call->slice]);
         op.pass = pass_of(context->trace, call->slice);
-        op.kind = flow_kind_of(op.name, context->calls->cost[call->cost].kind != AN_OP_OTHER);
+        if (computes(context, device_op))
+            op.kind = flow_kind_of(op.name, context->calls->cost[call->cost].kind != AN_OP_OTHER);
         /* A view that launches a kernel copies. */
         op.kind = op.kind == FLOW_VIEW ? FLOW_POINTWISE : op.kind;
         rc = split_bytes(flow, call, &op);

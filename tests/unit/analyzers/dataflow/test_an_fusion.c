@@ -2,9 +2,10 @@
  *
  * What the report predicts for chains that one kernel could do, from recorded ranges whose times
  * are given: a chain of element-wise operators, one with a reduction that is slower for its bytes,
- * as it reads and writes by turns, and one whose first operator is slower for its bytes.
+ * as it reads and writes by turns, and one whose first operator is slower for its bytes. Also which
+ * names of operators, and which copies of a device, are in a chain at all.
  */
-#include "tests/unit/an_fixture.h"
+#include "tests/unit/an_gpu.h"
 
 #define MS     1000000
 #define GB     1e9
@@ -106,13 +107,97 @@ static void test_larger_member(void **state)
     fx_close(&f);
 }
 
+/* Scans, transforms, linear algebra and communication are in no chain; the larger of two tensors is
+ * element-wise, so that it may follow a reduction; the largest of a row is one. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *first, *second;
+        size_t chains;
+    } pairs[] = {{"aten::mul", "aten::add", 1},
+                 {"aten::mul", "nccl:all_reduce", 0},
+                 {"aten::mul", "record_param_comms", 0},
+                 {"aten::mul", "c10d::allreduce_", 0},
+                 {"aten::mul", "aten::_fft_c2c", 0},
+                 {"aten::mul", "aten::cumprod", 0},
+                 {"aten::mul", "aten::linalg_inv_ex", 0},
+                 {"aten::mul", "aten::linalg_cholesky_ex", 0},
+                 {"aten::mul", "aten::linalg_vector_norm", 1},
+                 {"aten::mul", "aten::flip", 0},
+                 {"aten::layer_norm", "aten::clamp_min", 1},
+                 {"aten::layer_norm", "aten::maximum", 1},
+                 {"aten::layer_norm", "aten::max", 0},
+                 {"aten::layer_norm", "aten::amin", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const struct work works[] = {{pairs[i].first, 1, 40}, {pairs[i].second, 1, 40}};
+        struct fixture f;
+        size_t found = analyze(&f, works)->fusion_count;
+        if (found != pairs[i].chains)
+            fail_msg("%s, %s: %zu chains, not %zu", pairs[i].first, pairs[i].second, found,
+                     pairs[i].chains);
+        fx_close(&f);
+    }
+}
+
+/* A device multiplies, copies and adds in each step. Its steps are 10 ms, times in us. */
+static const struct an_dataflow *analyze_copy(struct fixture *f, const char *direction)
+{
+    static const char *const ops[] = {"aten::mul", "aten::copy_", "aten::add"};
+    struct store_detail work = fx_empty();
+    char name[40];
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    work.schema = "tacho.work";
+    work.kind = "elementwise";
+    work.dtype = "fp32";
+    work.pass = "forward";
+    work.flops = ARRAY / 4;
+    work.bytes_read = work.bytes_written = ARRAY;
+    for (int64_t step = 0; step < STEPS; step++) {
+        int64_t at = step * 10000;
+        snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step);
+        gpu_row(f, f->thread, at, at + 9990, name, "annotation", FX_NONE);
+        for (int64_t i = 0; i < 3; i++) {
+            int64_t call = at + 50 + 30 * i, start = at + 400 + 900 * i, id = 3 * step + i + 1;
+            gpu_row_ns(f, f->thread, call * 1000, call * 1000 + 25000, ops[i], "op",
+                       fx_intern(f, &work), FX_NONE);
+            gpu_row(f, f->thread, call + 5, call + 15,
+                    i == 1 ? "cudaMemcpyAsync" : "cudaLaunchKernel", "runtime", id);
+            if (i == 1)
+                gpu_copy_ns(f, stream, start * 1000, (start + 800) * 1000, "Memcpy", direction, id);
+            else
+                gpu_row(f, stream, start, start + 150, "some_kernel", "kernel", id);
+        }
+    }
+    return &fx_analyze(f)->dataflow;
+}
+
+/* A kernel could copy within the memory of its device, but not to the host. */
+static void test_device_copies(void **state)
+{
+    struct fixture f;
+    (void)state;
+    const struct an_dataflow *flow = analyze_copy(&f, "DtoD");
+    assert_int_equal(flow->fusion_count, 1);
+    assert_int_equal(flow->fusion[0].length, 3);
+    fx_close(&f);
+    flow = analyze_copy(&f, "DtoH");
+    assert_null(flow->reason);
+    assert_int_equal(flow->operators, 3);
+    assert_int_equal(flow->fusion_count, 0);
+    fx_close(&f);
+    assert_int_equal(analyze_copy(&f, "HtoD")->fusion_count, 0);
+    fx_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_reduction),
-        cmocka_unit_test(test_slowest_member),
-        cmocka_unit_test(test_larger_member),
+        cmocka_unit_test(test_elements),       cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_slowest_member), cmocka_unit_test(test_larger_member),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_device_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
