@@ -16,6 +16,7 @@
 #define SLOW_START_NS  2000000
 #define NAMED_START_NS 100000 /* shorter calls do not matter, whatever their name */
 #define WORKS_PCT      10 /* of a call, in which the device works: then the call may wait for it */
+#define LAST_PART      10 /* the capture's last tenth: calls that go on in it are no start */
 
 /* Opaque time of `span` ns on all devices, and launches of graphs. */
 static void opaque_evidence(struct an_context *context, double opaque, double span,
@@ -149,14 +150,11 @@ static void no_steps(struct an_findings_list *findings)
 
 /* ---- the first iteration --------------------------------------------------------------------- */
 
-/* Does a range of a thread initialise the device or load code for it? By its name, or because it
- * is a call of the API that takes as long as none does once a program runs: no copy and no
- * synchronise call, and the device does not work while it lasts. */
-static bool initialises(const struct an_context *context, const struct an_set *busy, size_t slice)
+/* Does a range say by its name that it initialises the device or loads code for it? */
+static bool is_named_start(const struct an_trace *trace, size_t slice)
 {
     static const char *const names[] = {"ModuleLoad", "LibraryLoad", "cuInit",     "CtxCreate",
                                         "hipInit",    "CtxRetain",   "ModuleGetF", "Lazy Function"};
-    const struct an_trace *trace = context->trace;
     const char *name = an_trace_name(trace, trace->slice.name[slice]),
                *category = an_slice_category(trace, slice);
     if (trace->slice.dur[slice] < NAMED_START_NS ||
@@ -165,10 +163,17 @@ static bool initialises(const struct an_context *context, const struct an_set *b
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(name, names[i]))
             return true;
+    return false;
+}
+
+/* Is it a call of the API that takes as long as none does once a program runs: no copy and no
+ * synchronise call, and the device does not work while it lasts? */
+static bool is_slow_call(const struct an_trace *trace, const struct an_set *busy, size_t slice)
+{
     enum an_api_kind kind = an_slice_api(trace, slice).kind;
     int64_t start = trace->slice.start[slice], end = an_slice_end(trace, slice);
-    return an_category_is_call(category) && trace->slice.dur[slice] >= SLOW_START_NS &&
-           kind != AN_API_SYNC && kind != AN_API_COPY &&
+    return an_category_is_call(an_slice_category(trace, slice)) &&
+           trace->slice.dur[slice] >= SLOW_START_NS && kind != AN_API_SYNC && kind != AN_API_COPY &&
            an_spans_within(busy->span, busy->count, start, end) <
                trace->slice.dur[slice] / 100 * WORKS_PCT;
 }
@@ -188,15 +193,34 @@ static bool is_counted(const struct an_context *context, uint32_t process, int64
     return false;
 }
 
+/* Do slow calls of a thread go on until the end of the capture? Then the program makes them all the
+ * time (it allocates in each step), and they are no start: of calls that are spread evenly the last
+ * part has its share. */
+static bool slow_calls_stay(const struct an_trace *trace, const struct an_track *track,
+                            const struct an_set *busy)
+{
+    int64_t last = trace->t1 - an_time_sub(trace->t1, trace->t0) / LAST_PART, all = 0, late = 0;
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+        if (trace->slice.dur[i] == AN_OPEN || is_named_start(trace, i) ||
+            !is_slow_call(trace, busy, i))
+            continue;
+        all = an_time_add(all, trace->slice.dur[i]);
+        late = an_time_add(late, trace->slice.start[i] >= last ? trace->slice.dur[i] : 0);
+    }
+    return late > all / LAST_PART / 2;
+}
+
 /* The time that a thread spends in initialising calls, and the longest of them. */
 static int64_t start_ns(const struct an_context *context, const struct an_track *track,
                         const struct an_set *busy, uint32_t *longest)
 {
     const struct an_trace *trace = context->trace;
     int64_t sum = 0, until = INT64_MIN;
+    bool slow_counts = !slow_calls_stay(trace, track, busy);
     for (size_t i = track->slice_first; i < an_track_end(track); i++) {
         int64_t start = trace->slice.start[i], end = an_slice_end(trace, i);
-        if (trace->slice.dur[i] == AN_OPEN || end <= until || !initialises(context, busy, i) ||
+        if (trace->slice.dur[i] == AN_OPEN || end <= until ||
+            !(is_named_start(trace, i) || (slow_counts && is_slow_call(trace, busy, i))) ||
             !is_counted(context, track->process, start))
             continue;
         sum = an_time_add(sum, an_time_sub(end, start > until ? start : until));

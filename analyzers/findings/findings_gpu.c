@@ -308,6 +308,10 @@ static const struct host_advice {
     {"allocation", "allocation=0",
      "allocate memory once (%.60s): a caching allocator with expandable segments "
      "(PYTORCH_CUDA_ALLOC_CONF), tensors of constant size"},
+    {"locked",
+     "allocation=0", /* memory of the host, of which the allocator of the device has none */
+     "lock memory of the host once (%.60s): reuse pinned buffers, or let the loader do it "
+     "(pin_memory=True)"},
     {"collection", "collection=0",
      "collect garbage between steps, not inside them (%.60s): gc.disable() and gc.collect() every "
      "N steps"},
@@ -319,6 +323,8 @@ static const struct host_advice {
 static void host_bound_action(struct an_context *context, struct an_finding *finding,
                               const char *cause, const char *name)
 {
+    if (!strcmp(cause, an_cause_key(AN_CAUSE_ALLOCATION)) && strstr(name, "Host"))
+        cause = "locked";
     for (size_t i = 0; i < sizeof host_advice / sizeof *host_advice; i++)
         if (!strcmp(cause, host_advice[i].cause)) {
             finding->what_if = host_advice[i].edit;

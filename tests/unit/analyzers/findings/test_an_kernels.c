@@ -412,6 +412,34 @@ static void test_first_iteration(void **state)
     fx_close(f);
 }
 
+/* Half of each step the host waits for memory: that does not stop after the start. Memory of the
+ * device is a matter of its allocator; locked memory of the host is not. */
+static void test_allocation_in_each_step(void **state)
+{
+    static const struct {
+        const char *call, *action;
+    } calls[] = {{"cudaMalloc", "expandable segments"},
+                 {"cudaHostAlloc", "pin_memory=True"},
+                 {"cudaFreeHost", "pin_memory=True"}};
+    struct fixture fx, *f = &fx;
+    struct made m;
+    (void)state;
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+        open_device(f, &m);
+        for (int i = 0; i < 30; i++) {
+            int at = i * STEP_US;
+            mark_step(&m, i, at, at + STEP_US - 10);
+            gpu_row(f, f->thread, at + 50, at + 5050, calls[k].call, "runtime", FX_NONE);
+            gpu_launch(f, m.stream, at + 5100, at + 5110, at + 5120, at + 9900, "k", i + 1);
+        }
+        const struct an_result *r = fx_analyze(f);
+        assert_null(finding(r, "FIRST_ITERATION"));
+        has_words(finding(r, "HOST_BOUND")->action, calls[k].call);
+        has_words(finding(r, "HOST_BOUND")->action, calls[k].action);
+        fx_close(f);
+    }
+}
+
 #define GEMM  "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
 #define CAST  "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda()>()"
 #define FUSED "triton_poi_fused_add_1"
@@ -495,6 +523,7 @@ int main(void)
                                        cmocka_unit_test(test_little_of_its_class),
                                        cmocka_unit_test(test_polling_is_waiting),
                                        cmocka_unit_test(test_first_iteration),
+                                       cmocka_unit_test(test_allocation_in_each_step),
                                        cmocka_unit_test(test_kinds_by_name),
                                        cmocka_unit_test(test_plain_program),
                                        cmocka_unit_test(test_largest_op)};
