@@ -5,6 +5,7 @@
  * a program of PyTorch (PYTHON_HOST), and calls of operators that take their time however small
  * the batch is (SMALL_BATCH_HOST). Switches for debugging that are still on (DEBUG_MODE).
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -77,6 +78,7 @@ struct sums {
     int64_t *by_name;         /* of ranges that are no collection */
     int64_t collected, full;  /* full: in collections of the oldest generation */
     size_t count, full_count; /* collections */
+    bool generations;         /* names of collections say of which generation they are */
     bool passes;              /* the step that is looked at has ranges of passes */
     uint32_t name;            /* the name that is looked for in each step */
     int64_t in_step;          /* its time, or that of collections where name is AN_NONE */
@@ -110,19 +112,37 @@ static bool has_form(const char *name)
            (length && name[length - 1] == ')' && strstr(name, " ("));
 }
 
+/* Does a word of the name, which punctuation ends, say that it is a part of training itself
+ * ("## backward ##", "forward:over_arch")? */
+static bool has_training_word(const char *name)
+{
+    static const char *const words[] = {"forward",      "backward",      "optimizer",
+                                        "forward_pass", "backward_pass", "optimizer_step"};
+    size_t length;
+    for (; *name; name += length ? length : 1) {
+        for (length = 0; isalnum((unsigned char)name[length]) || name[length] == '_';)
+            length++;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (length == strlen(words[i]) && !strncasecmp(name, words[i], length))
+                return true;
+    }
+    return false;
+}
+
 /* Is it a range of the training itself (a pass, an update, a module with its class)? Where the work
  * of a device is not recorded, it is host time, and yet nothing that could leave the step. A range
  * of the program carries nothing but its name: beside passes that say so that tells it from those
  * of the hook, of which only schedulers are host time then. */
 static bool is_training(const struct sums *sums, size_t slice, const char *name)
 {
-    static const char *const passes[] = {
-        "forward",         "backward",         "autograd.grad",          "zero_grad",
-        "clip_grad_norm_", "clip_grad_value_", "loader workers started", "loader workers stopped"};
+    static const char *const passes[] = {"autograd.grad",          "zero_grad",
+                                         "clip_grad_norm_",        "clip_grad_value_",
+                                         "loader workers started", "loader workers stopped"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(name, passes[i]))
             return true;
-    if (!strncmp(name, "FSDP::", 6) || !strncmp(name, "FullyShardedDataParallel.", 25))
+    if (has_training_word(name) || !strncmp(name, "FSDP::", 6) ||
+        !strncmp(name, "FullyShardedDataParallel.", 25))
         return true; /* PyTorch marks them itself */
     bool own = an_slice_role(sums->context->trace, slice) == AN_ROLE_NONE;
     return has_form(name) && !(own && sums->passes);
@@ -140,6 +160,7 @@ static void add_range(void *ctx, size_t slice, int64_t own)
         return;
     }
     bool full = strchr(an_trace_name(trace, name), '2') != NULL;
+    sums->generations |= strpbrk(an_trace_name(trace, name), "012") != NULL;
     sums->collected += own;
     sums->count++;
     sums->full += full ? own : 0;
@@ -225,9 +246,10 @@ static int garbage(struct an_findings_list *findings, struct sums *sums, size_t 
         findings, "GARBAGE",
         an_finding_text(context, "garbage collection takes %.1f %% of the step", share.mean));
     describe(context, finding, &share, "garbage collection");
-    an_finding_note(context, finding, "%s collections a step, %s of them full",
+    const char *full = an_number_words(context->arena, (double)sums->full_count / (double)steps, 2);
+    an_finding_note(context, finding, "%s collections a step%s",
                     an_number_words(context->arena, (double)sums->count / (double)steps, 2),
-                    an_number_words(context->arena, (double)sums->full_count / (double)steps, 2));
+                    sums->generations ? an_finding_text(context, ", %s of them full", full) : "");
     finding->what_if = "collection=0";
     finding->action = "gc.freeze() once model and data are set up, so that collections skip "
                       "what stays; fewer objects that refer to each other in a step";

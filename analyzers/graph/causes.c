@@ -41,7 +41,8 @@ static enum an_text_kind name_kind(const char *name)
         return AN_TEXT_EVENT;
     if (has_any(name, allocation))
         return AN_TEXT_ALLOCATION;
-    return !strcmp(name, "gc") || !strncmp(name, "gc.", 3) || !strncmp(name, "garbage", 7)
+    return !strcmp(name, "gc") || !strncmp(name, "gc.", 3) || !strncmp(name, "garbage", 7) ||
+                   !strcmp(name, "Python GC") /* torch.profiler, record_python_gc_info */
                ? AN_TEXT_COLLECTION
                : AN_TEXT_PLAIN;
 }

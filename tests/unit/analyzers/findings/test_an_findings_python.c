@@ -87,7 +87,9 @@ static void says(const char *text, const char *part)
 /* Beside a device that is not recorded the training itself is host time: it stays in the step. */
 static void test_training_stays_in_the_step(void **state)
 {
-    static const char *const names[] = {"backward", "zero_grad", "AdamW.step", "h.0 (Block)"};
+    static const char *const names[] = {"backward",          "zero_grad",      "AdamW.step",
+                                        "h.0 (Block)",       "## backward ##", "## optimizer ##",
+                                        "forward:over_arch", "Forward pass"};
     struct fixture fixture, *f = &fixture;
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -110,6 +112,7 @@ static void test_names_of_the_program(void **state)
     } ranges[] = {{"env.step", NULL, true},
                   {"sample (replay)", NULL, true},
                   {"StepLR.step", "host", false},
+                  {"feedforward_table", NULL, true},
                   {"FSDP::pre_forward (layers.0)", NULL, false},
                   {"backward", NULL, false}};
     struct fixture fixture, *f = &fixture;
@@ -140,6 +143,21 @@ static void test_full_collections(void **state)
     says(garbage->what_if, "collection=0.1x");
     assert_near(garbage->gain.expected.value, 100 * (100 / 82.0 - 1), 0.2);
     assert_true(garbage->gain.low.valid && garbage->gain.low.value > 0);
+    fx_close(f);
+}
+
+/* torch.profiler names a collection, but not its generation. */
+static void test_collections_of_the_profiler(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result =
+        run(f, (struct shape){.collection = "Python GC", .collection_ms = 20});
+    const struct an_finding *garbage = finding(result, "GARBAGE");
+    assert_non_null(garbage);
+    says(garbage->claim, "garbage collection takes 20.0 % of the step");
+    assert_string_equal(garbage->evidence[2], "1 collections a step");
+    assert_null(finding(result, "PYTHON_HOST"));
     fx_close(f);
 }
 
@@ -572,6 +590,7 @@ int main(void)
                                        cmocka_unit_test(test_training_stays_in_the_step),
                                        cmocka_unit_test(test_names_of_the_program),
                                        cmocka_unit_test(test_full_collections),
+                                       cmocka_unit_test(test_collections_of_the_profiler),
                                        cmocka_unit_test(test_young_collections),
                                        cmocka_unit_test(test_range_of_the_program),
                                        cmocka_unit_test(test_framework),
