@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains: consecutive element-wise operators of one stream and size that memory limits. Fused into
- * one kernel, what one of them writes and the next one reads stays in registers. The trace does
- * not say which tensor that is: of two neighbours at most all that the smaller one writes, half of
- * its bytes, is neither written nor read again, so the bytes saved are an upper bound.
+ * Chains: consecutive element-wise operators of one stream, step and size that memory limits. Fused
+ * into one kernel, what one of them writes and the next one reads stays in registers. The trace
+ * does not say which tensor that is: of two neighbours at most all that the smaller one writes,
+ * half of its bytes, is neither written nor read again, so the bytes saved are an upper bound.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 
 /* The chain that a stream is in. */
 struct chain {
+    const struct an_step *step;       /* NULL: none */
     uint32_t call, names[NAMES_MOST]; /* the last call; the strings of the first ones */
     int64_t operators, ns, bytes, saved, elements;
 };
@@ -111,7 +112,7 @@ static int end_chain(struct groups *groups, struct chain *chain)
         out->chain_bytes = an_time_add(out->chain_bytes, chain->bytes);
         out->chain_saved_bytes = an_time_add(out->chain_saved_bytes, chain->saved);
     }
-    *chain = (struct chain){.call = AN_NONE};
+    *chain = (struct chain){.step = chain->step, .call = AN_NONE};
     return rc;
 }
 
@@ -142,14 +143,32 @@ static int add_member(struct groups *groups, struct chain *chain, size_t op)
     return 0;
 }
 
+/* The lane whose steps run on a device; NULL: none does. */
+static const struct an_lane *lane_of(const struct an_context *context,
+                                     const struct an_device *device)
+{
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].device == device - context->gpu->device)
+            return &context->lane[i];
+    return NULL;
+}
+
 /* Walks over the ops of a device; each stream has a chain. */
 static int walk(struct groups *groups, const struct an_device *device, struct chain *of_track)
 {
     const struct an_bounds *bounds = groups->bounds;
+    const struct an_context *context = bounds->context;
+    const struct an_lane *lane = lane_of(context, device);
     int rc = 0;
     for (size_t op = device->first; op < an_device_end(device) && !rc; op++) {
-        struct chain *chain = &of_track[bounds->context->gpu->op.track[op]];
-        rc = is_member(bounds, op) ? add_member(groups, chain, op) : end_chain(groups, chain);
+        struct chain *chain = &of_track[context->gpu->op.track[op]];
+        const struct an_step *step =
+            lane ? an_step_at(context, lane, context->gpu->op.start[op]) : NULL;
+        bool member = is_member(bounds, op);
+        if (!member || step != chain->step)
+            rc = end_chain(groups, chain);
+        chain->step = step;
+        rc = rc || !member ? rc : add_member(groups, chain, op);
     }
     return rc;
 }

@@ -255,6 +255,21 @@ static void test_fusion(void **state)
     fx_close(f);
 }
 
+/* What follows the end of a step in the next one is no part of a chain: each has its own. */
+static void test_chains_end_with_the_step(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct work mul = {"mul", "k_mul", 1000, 0.8, 0.001, "elementwise", NULL, NULL};
+    const struct an_result *r = MAKE(f, mul);
+    const struct an_kernel_bounds *b = &r->bounds;
+    assert_int_equal(b->chain_count, 1);
+    assert_int_equal(b->chains[0].operators, STEP_US / 1000);
+    assert_true(b->chains[0].count >= STEPS - 2);
+    has_words(finding(r, "FUSION")->evidence[2], "mul, mul");
+    fx_close(f);
+}
+
 /* A compiler made the kernels already. */
 static void test_compiled_already(void **state)
 {
@@ -517,6 +532,7 @@ int main(void)
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_mixed),
                                        cmocka_unit_test(test_fusion),
+                                       cmocka_unit_test(test_chains_end_with_the_step),
                                        cmocka_unit_test(test_compiled_already),
                                        cmocka_unit_test(test_inefficient_product),
                                        cmocka_unit_test(test_small_kernels),
