@@ -2,13 +2,15 @@
  *
  * Steps on accelerators (docs/definitions.md): the host runs ahead, so step k of a device lasts
  * from the first compute kernel launched in host step k to that of k + 1; the last one to the end
- * of the last op launched in it. Each device of a process with steps is a lane of its own; the host
- * steps are those of the thread that launched most on the device, else of the process's first
- * thread with steps.
+ * of the last op launched in it, or as long as on the host if that is next to nothing of it. Each
+ * device of a process with steps is a lane of its own; the host steps are those of the thread that
+ * launched most on the device, else of the process's first thread with steps.
  */
 #include <stdlib.h>
 
 #include "analyzers/steps/step_private.h"
+
+#define LITTLE_PART 10 /* less than this part of the host's step is next to nothing */
 
 /* Ops of device d that a thread launched. */
 static size_t launched_by(const struct an_context *context, const struct an_device *device,
@@ -77,8 +79,23 @@ static int64_t last_end(const struct an_context *context, size_t device, int64_t
     return latest;
 }
 
+/* Where a step ends on the device that starts there at `start` and of whose next one no kernel is
+ * in the file: with its last op. If that leaves next to nothing of the host's step, the device
+ * idles for the rest of it, or its ops are not in the file: the step lasts as long as on the host.
+ */
+static int64_t end_without_next(const struct an_context *context, size_t device,
+                                const struct an_step *step, int64_t start)
+{
+    int64_t host_ns = an_time_sub(step->host_end, step->host_start), t1 = context->trace->t1,
+            end = last_end(context, device, step->host_start, step->host_end),
+            until = an_time_add(start, host_ns) < t1 ? an_time_add(start, host_ns) : t1;
+    return end == STORE_ABSENT || an_time_sub(end, start) >= host_ns / LITTLE_PART || until < end
+               ? end
+               : until;
+}
+
 /* Sets the times of the steps of a lane on its device. It walks backwards, because a step ends
- * where the next one starts; before one of which no kernel is in the file, at its own last op. */
+ * where the next one starts. */
 static void place_steps(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;
@@ -96,8 +113,7 @@ static void place_steps(struct an_context *context, const struct an_lane *lane)
             continue;
         }
         step->start = start;
-        int64_t end =
-            next ? next->start : last_end(context, lane->device, step->host_start, step->host_end);
+        int64_t end = next ? next->start : end_without_next(context, lane->device, step, start);
         step->end = end > start ? end : STORE_ABSENT;
         next = step;
     }

@@ -2,7 +2,7 @@
  *
  * Where steps come from, which of them count, and the rates.
  */
-#include "tests/unit/an_fixture.h"
+#include "tests/unit/an_gpu.h"
 
 static void plain(struct fixture *f, const char *name, int64_t start, int64_t end)
 {
@@ -210,6 +210,30 @@ static void test_profiler_step(void **state)
     assert_near(s->median_ms.value, 950e-6, 1e-12);
     assert_false(s->tokens_per_s.valid);
     fx_close(f);
+}
+
+/* One step of 10 ms on the host, and one kernel of it. Nothing says where the step ends on the
+ * device: with the kernel, unless that is next to nothing of the step. */
+static void test_step_of_a_short_kernel(void **state)
+{
+    static const struct {
+        int64_t kernel_us;
+        double step_ms;
+    } kernels[] = {{4, 10}, {2000, 2}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        fx_open(f);
+        FX(store_run_set(f->s, "source", "kineto"));
+        int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+        gpu_row(f, f->thread, 0, 10000, "ProfilerStep#1", "annotation", FX_NONE);
+        gpu_launch(f, stream, 100, 110, 200, 200 + kernels[i].kernel_us, "some_kernel", 1);
+        gpu_row(f, f->thread, 10000, 20000, "after the step", "annotation", FX_NONE);
+        const struct an_result *result = fx_analyze(f);
+        assert_int_equal(result->steps.counted, 1);
+        assert_near(result->steps.median_ms.value, kernels[i].step_ms, 1e-9);
+        fx_close(f);
+    }
 }
 
 /* From the end of one update to the end of the next. */
@@ -484,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_compiling_steps),
         cmocka_unit_test(test_overlapping_steps),
         cmocka_unit_test(test_profiler_step),
+        cmocka_unit_test(test_step_of_a_short_kernel),
         cmocka_unit_test(test_optimizer_step),
         cmocka_unit_test(test_regular_range),
         cmocka_unit_test(test_no_steps),
