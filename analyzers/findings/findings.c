@@ -462,8 +462,13 @@ static int findings_frame(struct an_context *context)
     struct an_findings_list findings = {.context = context};
     struct an_result *result = context->result;
     an_verdict_device(context);
-    /* Without steps the tables of a device still say something; nothing else does. */
-    int rc = context->gpu || result->steps.detailed ? run_checks(&findings) : 0;
+    /* Without a counted step the tables of a device still say something, and what compiles in
+     * steps, so that they do not count; nothing else does. */
+    int rc = 0;
+    if (context->gpu || result->steps.detailed)
+        rc = run_checks(&findings);
+    else
+        an_findings_compile(&findings);
     if (!rc)
         drop_below_floor(&findings);
     rc = rc ? rc : an_findings_sum_up(&findings);

@@ -5,7 +5,7 @@
  * that every run compiles because its cache on disk is off or refuses them (COMPILE_CACHE). The
  * hook names all of them with their reason. A trace of torch.profiler has the pieces themselves, as
  * ranges "Torch-Compiled Region: FRAME/COMPILATION": several frames in a step are pieces, a
- * compilation above 0 is another one of the same frame.
+ * compilation above 0 is another one of the same frame; it was made just before its first region.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -133,28 +133,53 @@ struct regions {
     int64_t frames, compilations; /* frames that ran; compilations beyond the first of each */
 };
 
-static void find_regions(const struct an_context *context, struct regions *regions)
+/* Takes the number of a frame and of its compilation from the name of a range; false: it is no
+ * region. */
+static bool read_region(const char *name, long *frame, long *compilation)
+{
+    char *end;
+    if (strncmp(name, REGION, strlen(REGION)) != 0)
+        return false;
+    *frame = strtol(name + strlen(REGION), &end, 10);
+    *compilation = *end == '/' ? strtol(end + 1, NULL, 10) : 0;
+    return *frame >= 0 && *frame < FRAMES_MOST && *compilation >= 0;
+}
+
+static void add_region(struct regions *regions, long frame, long compilation)
+{
+    regions->frames += !regions->seen[frame];
+    regions->seen[frame] = true;
+    if (compilation > regions->again[frame]) {
+        regions->compilations += compilation - regions->again[frame];
+        regions->again[frame] = compilation;
+    }
+}
+
+/* Reads the regions in the steps of a thread. What it compiled since the region before belongs to
+ * one that is there for the first time: unless that is its frame's first, the frame was compiled
+ * `again`. As the time of the run is, that is known up to the last step. */
+static void find_regions(const struct an_context *context, const struct an_lane *lane,
+                         struct regions *regions, struct names *again)
 {
     const struct an_trace *trace = context->trace;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        const struct an_lane *lane = &context->lane[k];
-        const struct an_track *track = lane->track == AN_NONE ? NULL : &trace->track[lane->track];
-        for (size_t i = track ? track->slice_first : 0; track && i < an_track_end(track); i++) {
-            const char *name = an_trace_name(trace, trace->slice.name[i]);
-            char *end;
-            if (strncmp(name, REGION, strlen(REGION)) != 0 ||
-                !an_step_at_host(context, lane, trace->slice.start[i]))
-                continue;
-            long frame = strtol(name + strlen(REGION), &end, 10);
-            long again = *end == '/' ? strtol(end + 1, NULL, 10) : 0;
-            if (frame < 0 || frame >= FRAMES_MOST || again < 0)
-                continue;
-            regions->frames += !regions->seen[frame];
-            regions->seen[frame] = true;
-            if (again > regions->again[frame]) {
-                regions->compilations += again - regions->again[frame];
-                regions->again[frame] = again;
-            }
+    const struct an_track *track = &trace->track[lane->track];
+    int64_t compiled = 0, until = INT64_MIN,
+            last = lane->count ? context->step[an_lane_end(lane) - 1].host_start : INT64_MIN;
+    long highest[FRAMES_MOST] = {0}, frame, compilation;
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
+        if (!an_step_at_host(context, lane, trace->slice.start[i]))
+            continue;
+        if (an_slice_role(trace, i) == AN_ROLE_COMPILE && trace->slice.dur[i] != AN_OPEN &&
+            trace->slice.start[i] >= until) {
+            compiled = an_time_add(compiled, trace->slice.dur[i]);
+            until = an_slice_end(trace, i);
+        } else if (read_region(name, &frame, &compilation)) {
+            add_region(regions, frame, compilation);
+            if (compilation > highest[frame] && compiled && until <= last)
+                add(again, name, compiled);
+            highest[frame] = compilation > highest[frame] ? compilation : highest[frame];
+            compiled = 0;
         }
     }
 }
@@ -384,19 +409,22 @@ static void without_cache(struct an_findings_list *findings, struct names *uncac
 
 void an_findings_compile(struct an_findings_list *findings)
 {
-    struct names *again = an_arena_zero(findings->context->scratch, 3, sizeof *again);
+    struct names *again = an_arena_zero(findings->context->scratch, 4, sizeof *again);
     if (!again)
         return;
     const struct an_trace *trace = findings->context->trace;
     if (an_trace_has_name(trace, BREAK) || an_trace_has_name(trace, AGAIN) ||
         an_trace_has_name(trace, CACHE))
         find(findings->context, &again[0], &again[1], &again[2]);
-    recompilations(findings, &again[0]);
+    struct regions regions = {.frames = 0};
+    struct names *by_regions = &again[3];
+    for (size_t k = 0; an_trace_has_name(trace, REGION) && k < findings->context->lane_count; k++)
+        if (findings->context->lane[k].track != AN_NONE)
+            find_regions(findings->context, &findings->context->lane[k], &regions, by_regions);
+    sort(by_regions);
+    recompilations(findings, again[0].times ? &again[0] : by_regions);
     graph_breaks(findings, &again[1]);
     without_cache(findings, &again[2]);
-    struct regions regions = {.frames = 0};
-    if (an_trace_has_name(trace, REGION))
-        find_regions(findings->context, &regions);
     if (!again[1].times)
         pieces(findings, &regions);
 }

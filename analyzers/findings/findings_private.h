@@ -61,6 +61,8 @@ const char *an_verdict_nothing(struct an_context *context, const char **class);
 /* The verdict of a program that failed before its first step, so early that marks are not what it
  * lacks. NULL: it did not. */
 const char *an_verdict_failed(struct an_context *context);
+/* Why no step of a run that marks steps is in the statistics, and what to do: half a sentence. */
+const char *an_verdict_no_step(struct an_context *context);
 /* Puts heavy loss in front of the verdict, and withdraws what it could turn over. 0 or
  * TACHO_ENOMEM. */
 int an_verdict_loss(struct an_context *context);

@@ -451,10 +451,8 @@ static void by_ranges(struct an_context *context)
     if (!result->steps.median_ms.valid && context->options->some_steps && context->step_count)
         result->verdict = none_of_those(context);
     else if (!result->steps.median_ms.valid)
-        result->verdict = an_finding_text(context,
-                                          "STEPS ONLY: steps were marked (%s) but none is "
-                                          "complete; let the run go on for some steps.",
-                                          result->steps.source);
+        result->verdict = an_finding_text(context, "STEPS ONLY: steps were marked (%s) but %s.",
+                                          result->steps.source, an_verdict_no_step(context));
     else
         result->verdict = an_finding_text(
             context, "STEPS ONLY: a step lasts %s (median of %" PRId64 ", from %.80s)%s; %s.",

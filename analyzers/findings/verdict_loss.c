@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verdict of a run that lost events, or failed. Heavy loss (docs/definitions.md) comes first in
- * the sentence. What the missing share could turn over is not concluded: the name of the class that
- * limits the run, and the gains of the findings.
+ * The verdict of a run that lost events, failed, or has no step to count. Heavy loss
+ * (docs/definitions.md) comes first in the sentence. What the missing share could turn over is not
+ * concluded: the name of the class that limits the run, and the gains of the findings.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -76,6 +76,21 @@ const char *an_verdict_nothing(struct an_context *context, const char **class)
                            "the program emitted %zu counter%s and no ranges: mark each optimizer "
                            "update with an NVTX range named step to see where its time goes",
                            result->series_count, result->series_count == 1 ? "" : "s");
+}
+
+const char *an_verdict_no_step(struct an_context *context)
+{
+    size_t compiling = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const char *excluded = context->step[i].excluded;
+        compiling += excluded && !strcmp(excluded, "compile");
+    }
+    if (!compiling)
+        return "none is complete; let the run go on for some steps";
+    return an_finding_text(context,
+                           "each of the %zu that could be counted compiles: keep shapes the same "
+                           "from step to step, or record steps after the last compilation",
+                           compiling);
 }
 
 int an_verdict_loss(struct an_context *context)

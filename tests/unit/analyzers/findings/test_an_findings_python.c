@@ -533,6 +533,50 @@ static void test_compilations(void **state)
     fx_close(f);
 }
 
+/* A trace of torch.profiler without a hook: one frame is compiled again in every `every`-th step,
+ * 30 of its 100 ms, for the regions that follow. The first one was compiled before the steps. */
+static const struct an_result *compile_again(struct fixture *f, int every)
+{
+    char name[64];
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL),
+            compile = fx_kind(f, "compile");
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = i * 100 * MS;
+        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+        if (i % every == 0) {
+            fx_slice(f, track, at + MS, at + 31 * MS, "entire_frame_compile", FX_NONE);
+            fx_slice(f, track, at + MS, at + 31 * MS, "_compile.compile_inner", compile);
+            fx_slice(f, track, at + 2 * MS, at + 9 * MS, "backend_compile", compile);
+        }
+        snprintf(name, sizeof name, "Torch-Compiled Region: 0/%d", i / every + (every == 1));
+        for (int call = 0; call < 3; call++)
+            fx_slice(f, track, at + (40 + call) * MS, at + (41 + call) * MS, name, FX_NONE);
+    }
+    return fx_analyze(f);
+}
+
+static void test_compilations_of_the_profiler(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result = compile_again(f, 4);
+    const struct an_finding *again = finding(result, "RECOMPILE");
+    assert_non_null(again); /* at the steps 4, 8, 12, 16 and 20 */
+    says(again->claim, "5 recompilations take 6.5 %");
+    says(again->evidence[0], "150 ms of 2.3 s");
+    says(again->evidence[1], "1 x Torch-Compiled Region: 0/");
+    assert_null(finding(result, "GRAPH_BREAK")); /* there is one frame */
+    fx_close(f);
+    result = compile_again(f, 1);
+    says(result->verdict, "each of the 22 that could be counted compiles");
+    again = finding(result, "RECOMPILE");
+    assert_non_null(again);
+    says(again->claim, "23 recompilations take 30.0 %");
+    fx_close(f);
+}
+
 /* Two ranks with marks in their compilations: one of 200 ms before the first step, one of 40 ms in
  * the steps. The third compilation is in the cache, and a range of the program is no mark. */
 static void record_uncached(struct fixture *f, const char *why, const char *other)
@@ -586,6 +630,7 @@ int main(void)
                                        cmocka_unit_test(test_calls_of_operators),
                                        cmocka_unit_test(test_what_replicas_do),
                                        cmocka_unit_test(test_compilations),
+                                       cmocka_unit_test(test_compilations_of_the_profiler),
                                        cmocka_unit_test(test_compilations_without_cache),
                                        cmocka_unit_test(test_training_stays_in_the_step),
                                        cmocka_unit_test(test_names_of_the_program),
