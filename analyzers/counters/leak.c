@@ -183,17 +183,20 @@ static const struct an_lane *lane_of(const struct an_context *context, uint32_t 
 
 /* ---- until when it lasts --------------------------------------------------------------------- */
 
-/* Bytes that are free: of the devices, or of the machine after the last sample. */
+/* Bytes that are free after the last sample: of the device whose memory the track counts, or of the
+ * machine. What other processes hold on that device is not known. */
 static struct an_value free_bytes(const struct an_context *context, const struct an_track *track)
 {
     const struct an_trace *trace = context->trace;
     const struct an_count *room = &context->result->memory.room_bytes;
-    if (of_device(track) && (!context->gpu || strncmp(track->device, "gpu:", 4) != 0))
-        return an_num_none("how much memory of the device is free is not known");
+    if (of_device(track)) {
+        struct an_count all = an_system_device_bytes(trace, track->process, track->device);
+        double held = trace->counter.value[an_counter_end(track) - 1];
+        return an_num_if(all.valid && isfinite(held), fmax(0, (double)all.value - held),
+                         "how much memory of the device is free is not known");
+    }
     if (context->gpu)
-        return strncmp(track->device, "gpu:", 4) || !room->valid
-                   ? an_num_none("how much memory is free is not known")
-                   : an_num((double)room->value);
+        return an_num_none("how much memory is free is not known");
     for (size_t i = 0; i < trace->track_count; i++)
         if (an_system_track(&trace->track[i], "memory_available", true)) {
             double machine = trace->counter.value[an_counter_end(&trace->track[i]) - 1];
@@ -235,6 +238,8 @@ static void judge(struct an_context *context, const struct an_track *track, cons
     leak.pid = process->pid;
     leak.rank = process->rank != STORE_ABSENT ? an_int(process->rank)
                                               : an_int_none("the process has no rank");
+    if (of_device(track) && *track->device)
+        leak.device = an_arena_text(context->arena, track->device);
     leak.steps_left = steps_left(context, track, &leak);
     *most = leak;
 }

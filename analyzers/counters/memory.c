@@ -72,11 +72,11 @@ static bool values_of(const struct an_trace *trace, const struct an_track *track
 }
 
 static const struct an_track *track_of(const struct an_trace *trace, uint32_t process,
-                                       const char *name, const char *device)
+                                       const char *name)
 {
     AN_EACH_TRACK(trace, process, k)
     if (!strcmp(trace->track[k].kind, "counter") && trace->track[k].counter_count &&
-        !strcmp(trace->track[k].name, name) && (!device || !strcmp(trace->track[k].device, device)))
+        !strcmp(trace->track[k].name, name))
         return &trace->track[k];
     return NULL;
 }
@@ -159,45 +159,68 @@ static void share_tags(struct an_context *context)
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
 
-/* Returns the counter of all that a process holds. An allocator on devices counts before one of
- * the host. */
-static const struct an_track *total_track(const struct an_trace *trace, uint32_t process)
+/* How near a track comes to all that its process holds: memory.total, else the allocators of its
+ * devices, else that of the host. */
+enum total_kind { TOTAL_OWN, TOTAL_DEVICE, TOTAL_HOST, TOTAL_NONE };
+
+static bool on_device(const struct an_track *track)
 {
-    const struct an_track *own = track_of(trace, process, PREFIX "total", NULL), *host = NULL;
-    if (own)
-        return own;
+    return !strncmp(track->device, "gpu:", 4);
+}
+
+static enum total_kind total_kind_of(const struct an_track *track)
+{
+    const char *tag = tag_of(track);
+    if (!tag || (strcmp(tag, "total") && strcmp(tag, "allocated")))
+        return TOTAL_NONE;
+    if (!strcmp(tag, "total"))
+        return TOTAL_OWN;
+    return on_device(track) ? TOTAL_DEVICE : TOTAL_HOST;
+}
+
+/* The kind of the tracks that together are all that a process holds. */
+static enum total_kind totals_of(const struct an_trace *trace, uint32_t process)
+{
+    enum total_kind best = TOTAL_NONE;
+    int64_t last, most;
     AN_EACH_TRACK(trace, process, k)
     {
-        const struct an_track *track = &trace->track[k];
-        const char *tag = tag_of(track);
-        if (!tag || strcmp(tag, "allocated"))
-            continue;
-        if (!strncmp(track->device, "gpu:", 4))
-            return track;
-        host = host ? host : track;
+        enum total_kind kind = total_kind_of(&trace->track[k]);
+        if (kind < best && values_of(trace, &trace->track[k], &last, &most))
+            best = kind;
     }
-    return host;
+    return best;
 }
 
 static int64_t last_of(const struct an_trace *trace, uint32_t process, const char *name)
 {
-    const struct an_track *track = track_of(trace, process, name, NULL);
+    const struct an_track *track = track_of(trace, process, name);
     int64_t last = 0, most;
     return track && values_of(trace, track, &last, &most) ? last : 0;
 }
 
-/* Sum of the tags of a process that has no total of its own. */
-static int64_t sum_of_tags(const struct an_trace *trace, uint32_t process, bool peak)
+/* Adds up what a process holds, last and at most: its totals, or its tags if it has none. Devices
+ * need not have been at their peaks together. */
+static void sum_of_process(const struct an_trace *trace, uint32_t process, int64_t *last,
+                           int64_t *most)
 {
-    int64_t sum = 0;
+    const struct an_track *peak = track_of(trace, process, PREFIX "peak");
+    enum total_kind kind = totals_of(trace, process);
+    int64_t now, highest;
+    *last = *most = 0;
     AN_EACH_TRACK(trace, process, k)
     {
-        const char *tag = tag_of(&trace->track[k]);
-        int64_t last = 0, most = 0;
-        if (tag && !is_total(tag) && values_of(trace, &trace->track[k], &last, &most))
-            sum = an_time_add(sum, peak ? most : last);
+        const struct an_track *track = &trace->track[k];
+        const char *tag = tag_of(track);
+        bool part = kind != TOTAL_NONE ? total_kind_of(track) == kind : tag && !is_total(tag);
+        if (!part || !values_of(trace, track, &now, &highest))
+            continue;
+        *last = an_time_add(*last, now);
+        *most = an_time_add(*most, highest);
     }
-    return sum;
+    /* What was held inside a step too. */
+    if (peak && values_of(trace, peak, &now, &highest))
+        *most = an_time_max(*most, highest);
 }
 
 static bool counts_memory(const struct an_trace *trace, uint32_t process)
@@ -217,16 +240,8 @@ static void gather_totals(struct an_context *context)
     for (uint32_t process = 0; process < trace->process_count; process++) {
         if (!counts_memory(trace, process))
             continue;
-        const struct an_track *track = total_track(trace, process),
-                              *own = track_of(trace, process, PREFIX "peak", NULL);
-        int64_t last = 0, most = 0, told = 0, told_most = 0;
-        if (!track || !values_of(trace, track, &last, &most)) {
-            last = sum_of_tags(trace, process, false);
-            most = sum_of_tags(trace, process, true);
-        }
-        /* What was held inside a step too. */
-        if (own && values_of(trace, own, &told, &told_most) && told_most > most)
-            most = told_most;
+        int64_t last, most;
+        sum_of_process(trace, process, &last, &most);
         memory->processes++;
         total = an_time_add(total, last);
         peak = an_time_add(peak, most);
@@ -261,27 +276,28 @@ static bool one_machine(const struct an_trace *trace)
     return true;
 }
 
-/* Returns how much memory there is: of all devices of the run, else of the machine, or its limit
- * (cgroup) if that is lower. */
-static struct an_count capacity_of(struct an_context *context)
+/* Memory of the devices of a process (AN_NONE: of all processes). */
+static struct an_count bytes_of_devices(const struct an_context *context, uint32_t process)
 {
-    const struct an_trace *trace = context->trace;
-    if (context->gpu) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < context->gpu->device_count; i++) {
-            char key[96];
-            const struct an_device *device = &context->gpu->device[i];
-            if (device->process >= trace->process_count)
-                continue;
-            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".memory_bytes",
-                     trace->process[device->process].id, device->ordinal);
-            struct an_count bytes = bytes_of_key(trace, key);
-            if (!bytes.valid)
-                return an_int_none("the trace does not say how much memory its devices have");
-            sum = an_time_add(sum, bytes.value);
-        }
-        return an_int(sum);
+    int64_t sum = 0;
+    for (size_t i = 0; i < context->gpu->device_count; i++) {
+        const struct an_device *device = &context->gpu->device[i];
+        if (device->process >= context->trace->process_count ||
+            (process != AN_NONE && device->process != process))
+            continue;
+        char name[32];
+        snprintf(name, sizeof name, "gpu:%" PRId64, device->ordinal);
+        struct an_count bytes = an_system_device_bytes(context->trace, device->process, name);
+        if (!bytes.valid)
+            return bytes;
+        sum = an_time_add(sum, bytes.value);
     }
+    return an_int(sum);
+}
+
+/* Memory of the machine, or its limit (cgroup) if that is lower. */
+static struct an_count bytes_of_machine(const struct an_trace *trace)
+{
     if (!one_machine(trace))
         return an_int_none("the processes ran on several machines");
     struct an_count machine = bytes_of_key(trace, "memory.bytes"),
@@ -307,27 +323,77 @@ static struct an_count untracked_bytes(const struct an_context *context)
     return an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
 }
 
+/* Keeps the device with the least room of those looked at so far; none if that of one is not known.
+ */
+static void keep_tightest(struct an_memory *memory, struct an_count capacity, int64_t need,
+                          const char *device)
+{
+    int64_t room = an_time_max(capacity.value - need, 0);
+    bool first = !memory->room_bytes.valid && !memory->room_bytes.reason;
+    if (!capacity.valid)
+        memory->capacity_bytes = memory->room_bytes = capacity;
+    else if (first || (memory->room_bytes.valid && room < memory->room_bytes.value)) {
+        memory->capacity_bytes = capacity;
+        memory->room_bytes = an_int(room);
+        memory->room_device = device;
+    }
+}
+
+/* Finds the device with the least room. A process whose allocators are not counted by device is
+ * compared with all its devices. */
+static void compare_with_devices(struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    struct an_memory *memory = &context->result->memory;
+    int64_t last, most;
+    memory->room_bytes = (struct an_count){0};
+    for (uint32_t process = 0; process < trace->process_count; process++) {
+        enum total_kind kind = totals_of(trace, process);
+        AN_EACH_TRACK(trace, process, k)
+        {
+            const struct an_track *track = &trace->track[k];
+            if (kind == TOTAL_DEVICE && total_kind_of(track) == kind &&
+                values_of(trace, track, &last, &most))
+                keep_tightest(memory, an_system_device_bytes(trace, process, track->device), most,
+                              an_arena_text(context->arena, track->device));
+        }
+        if (kind == TOTAL_DEVICE || kind == TOTAL_HOST || !counts_memory(trace, process))
+            continue;
+        sum_of_process(trace, process, &last, &most);
+        struct an_count bytes = bytes_of_devices(context, process);
+        if (!bytes.valid || bytes.value) /* else it uses no device */
+            keep_tightest(memory, bytes, most, "all its devices");
+    }
+    if (memory->room_bytes.valid || memory->room_bytes.reason)
+        return;
+    memory->capacity_bytes = bytes_of_devices(context, AN_NONE);
+    memory->room_bytes = an_int_none(memory->peak_bytes.valid
+                                         ? "the program does not count the memory of its devices"
+                                         : memory->peak_bytes.reason);
+}
+
 /* Compares what the program tracks with the resident set, and with what the machine or its devices
  * have. */
 static void compare_with_machine(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
     const struct an_value *rss = &context->result->system.rss_peak_bytes;
-    memory->resident_peak_bytes = an_int_none(rss->valid ? "a sample is not finite" : rss->reason);
+    struct an_count *resident = &memory->resident_peak_bytes;
+    *resident = an_int_none(rss->valid ? "a sample is not finite" : rss->reason);
     if (rss->valid && is_bytes(rss->value))
-        memory->resident_peak_bytes = an_int((int64_t)rss->value);
+        *resident = an_int((int64_t)rss->value);
     memory->uncounted_bytes = untracked_bytes(context);
-    memory->capacity_bytes = capacity_of(context);
-    int64_t need = memory->peak_bytes.value;
-    if (!context->gpu && memory->resident_peak_bytes.valid)
-        need = an_time_max(need, memory->resident_peak_bytes.value);
-    bool known = memory->peak_bytes.valid || (!context->gpu && memory->resident_peak_bytes.valid);
+    if (context->gpu) {
+        compare_with_devices(context);
+        return;
+    }
+    int64_t need = an_time_max(memory->peak_bytes.value, resident->value);
+    memory->capacity_bytes = bytes_of_machine(context->trace);
     memory->room_bytes = an_int(an_time_max(memory->capacity_bytes.value - need, 0));
     if (!memory->capacity_bytes.valid)
         memory->room_bytes = an_int_none(memory->capacity_bytes.reason);
-    else if (!known)
-        memory->room_bytes = an_int_none(context->gpu ? memory->peak_bytes.reason
-                                                      : memory->resident_peak_bytes.reason);
+    else if (!memory->peak_bytes.valid && !resident->valid)
+        memory->room_bytes = an_int_none(resident->reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */
@@ -395,6 +461,7 @@ static void keep_faster(struct an_growth *most, struct an_growth growth)
 
 static int gather_growth(struct an_context *context)
 {
+    const struct an_trace *trace = context->trace;
     struct an_memory *memory = &context->result->memory;
     double *changes = malloc((context->step_count + 1) * sizeof *changes);
     if (!changes)
@@ -403,12 +470,13 @@ static int gather_growth(struct an_context *context)
         context->lane_count ? "no counter of the processes that run steps" : "no steps were found");
     for (size_t i = 0; i < context->lane_count; i++) {
         const struct an_lane *lane = &context->lane[i];
-        const struct an_track *total =
-            lane->process == AN_NONE ? NULL : total_track(context->trace, lane->process);
-        const struct an_track *rss =
-            lane->process == AN_NONE ? NULL : track_of(context->trace, lane->process, "rss", NULL);
-        if (total)
-            keep_faster(&memory->growth, growth_of(context, lane, total, changes));
+        if (lane->process == AN_NONE)
+            continue;
+        enum total_kind kind = totals_of(trace, lane->process);
+        AN_EACH_TRACK(trace, lane->process, k)
+        if (kind != TOTAL_NONE && total_kind_of(&trace->track[k]) == kind)
+            keep_faster(&memory->growth, growth_of(context, lane, &trace->track[k], changes));
+        const struct an_track *rss = track_of(trace, lane->process, "rss");
         if (rss && an_system_owns(rss))
             keep_faster(&memory->resident_growth, growth_of(context, lane, rss, changes));
     }

@@ -5,7 +5,9 @@
  * Totals count since a process started, so the last value of a track is the whole process; they are
  * added over processes.
  */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,6 +181,18 @@ struct an_value an_system_busy(const struct an_context *context, int64_t from, i
     return time > 0 && isfinite(sum)
                ? an_num(sum / time)
                : an_num_none("the machine was not sampled during the counted steps");
+}
+
+struct an_count an_system_device_bytes(const struct an_trace *trace, uint32_t process,
+                                       const char *device)
+{
+    char key[128];
+    int64_t bytes;
+    snprintf(key, sizeof key, "device.%" PRId64 ".%.40s.memory_bytes", trace->process[process].id,
+             device);
+    return an_trace_key_integer(trace, key, &bytes) && bytes > 0
+               ? an_int(bytes)
+               : an_int_none("the trace does not say how much memory its devices have");
 }
 
 double an_system_capacity(const struct an_context *context)

@@ -25,6 +25,10 @@ struct an_value an_system_rate_of(const struct an_context *context, const char *
 /* Cores that the threads of the run can use together: the CPUs that they may use, or less where a
  * CPU quota stopped them. 0: not known. */
 double an_system_capacity(const struct an_context *context);
+/* Memory of a device of a process ("gpu:0") in bytes, as the recording noted it. Absent for "" and
+ * for a device whose memory was not noted. */
+struct an_count an_system_device_bytes(const struct an_trace *trace, uint32_t process,
+                                       const char *device);
 /* Mean of the machine's busy CPU time in [from, to), in per cent. */
 struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to);
 

@@ -358,9 +358,24 @@ static const char *what_grows(const struct an_context *context, int64_t pid)
     return NULL;
 }
 
+/* What finds the objects that a program of PyTorch keeps, in host memory or on a device. */
+static const char *torch_action(struct an_context *context, bool on_device)
+{
+    return an_finding_text(
+        context,
+        "find what keeps objects of each step: a list of losses (append loss.item()), outputs kept "
+        "without detach(), hooks, a cache without a limit; %s",
+        on_device
+            ? "torch.cuda.memory._record_memory_history(), some steps later "
+              "_dump_snapshot(\"memory.pickle\"), and tacho report memory.pickle name the lines "
+              "whose blocks stay"
+            : "compare two snapshots of tracemalloc");
+}
+
 /* What to do about it. */
 static const char *leak_action(struct an_context *context, const char *grows)
 {
+    bool on_device = !strcmp(context->result->leak.what, "memory of the device");
     if (grows && !strncmp(grows, "graph ", 6))
         return an_finding_text(context,
                                "%.180s: add numbers (loss.item()) or loss.detach() to it, so that "
@@ -377,9 +392,11 @@ static const char *leak_action(struct an_context *context, const char *grows)
                                "give it a limit, or empty it",
                                grows);
     if (an_command_framework(context) == AN_FRAMEWORK_TORCH)
-        return "find what keeps objects of each step: a list of losses (append loss.item()), "
-               "outputs kept without detach(), hooks, a cache without a limit; compare two "
-               "snapshots of tracemalloc";
+        return torch_action(context, on_device);
+    if (on_device)
+        return "find what is allocated on the device in each step and never released: tracemalloc "
+               "and heap profilers of the host do not see it (JAX: jax.live_arrays(), "
+               "jax.profiler.save_device_memory_profile())";
     return an_command_marks(context,
                             "find what keeps objects of each step: compare two snapshots of "
                             "tracemalloc",
@@ -421,10 +438,12 @@ void an_findings_leak(struct an_findings_list *findings)
     const struct an_leak *leak = &context->result->leak;
     if (leak->reason || !leak->found)
         return;
+    const char *what =
+        leak->device ? an_finding_text(context, "%s %s", leak->what, leak->device) : leak->what;
     struct an_finding *finding = an_findings_add(
         findings, "LEAK",
-        an_finding_text(context, "the %s of %s grows by %s a step and does not stop growing",
-                        leak->what, owner_text(context, leak),
+        an_finding_text(context, "the %s of %s grows by %s a step and does not stop growing", what,
+                        owner_text(context, leak),
                         an_bytes_text(context, leak->bytes_per_step.value)));
     const char *grows = what_grows(context, leak->pid);
     if (grows)

@@ -725,11 +725,11 @@ const struct an_metric an_metrics[] = {
     {"memory/tags[]/rank", "", "rank of that process", MEMORY, "null: it has none"},
     {"memory/processes", "processes", "processes that report memory", MEMORY, ""},
     {"memory/total_bytes", "bytes",
-     "last memory.total (else the sum of the tags; of an allocator what is allocated), added over "
-     "processes",
+     "last memory.total (else the sum of the tags; of allocators what is allocated, on all devices "
+     "of a process), added over processes",
      MEMORY, ""},
     {"memory/peak_bytes", "bytes", "highest of memory.peak and memory.total of each process, added",
-     MEMORY, "the processes need not have been at their peaks together"},
+     MEMORY, "the processes, and the devices of one, need not have been at their peaks together"},
     {"memory/rank_peak_bytes", "bytes", "largest peak of one process", MEMORY, "rank: whose"},
     {"memory/rank", "", "rank of that process", MEMORY, "null: it has none"},
     {"memory/batch_bytes", "bytes", "memory.activations + memory.workspace", MEMORY,
@@ -738,13 +738,16 @@ const struct an_metric an_metrics[] = {
     {"memory/uncounted_bytes", "bytes", "resident_peak_bytes - peak_bytes", MEMORY ", " END,
      "untracked memory: code, libraries, mapped files, and what the program does not report"},
     {"memory/capacity_bytes", "bytes",
-     "memory of the machine, or of all its devices with an accelerator", "", ""},
+     "memory of the machine; with accelerators of the device with the least room", "", ""},
     {"memory/room_bytes", "bytes",
-     "capacity_bytes - the larger of peak_bytes and resident_peak_bytes", MEMORY,
-     "memory of other programs is not known"},
+     "capacity_bytes - the larger of peak_bytes and resident_peak_bytes; with accelerators - the "
+     "peak of that device",
+     MEMORY, "memory of other programs is not known"},
     {"memory/growth", "bytes/step",
-     "of the process that grows fastest: mean change of its total from one counted step's end to "
-     "the next; low, high: 95 % interval of that mean; grows: it lies above 0 and the steps added "
+     "of the process, and of its devices the one, that grows fastest: mean change of its total "
+     "from "
+     "one counted step's end to the next; low, high: 95 % interval of that mean; grows: it lies "
+     "above 0 and the steps added "
      "1 MiB and 1 % at least",
      MEMORY ", " STEPS, "memory is kept from step to step; null: fewer than 10 steps"},
     {"memory/growth/first_step", "", "first counted step with a value", STEPS, ""},
@@ -769,7 +772,10 @@ const struct an_metric an_metrics[] = {
     {"leak/bytes_per_step", "bytes/step",
      "mean growth from the first to the last counted step whose memory is known",
      PROC ", " MEMORY ", " STEPS, "low, high: one-sided 95 % limits"},
-    {"leak/steps_left", "steps", "free bytes after the last sample / bytes_per_step",
+    {"leak/steps_left", "steps",
+     "free bytes after the last sample (of a device its capacity - what this process holds there) "
+     "/ "
+     "bytes_per_step",
      PROC ", " MEMORY,
      "other programs may take the memory sooner; null: how much is free is not known, as of a "
      "device "

@@ -455,9 +455,10 @@ struct an_memory {
     struct an_count batch_bytes; /* activations and workspace: what grows with the micro-batch */
     struct an_count resident_peak_bytes; /* of the system layer, all processes */
     struct an_count uncounted_bytes;     /* resident peak - counted peak */
-    struct an_count capacity_bytes;      /* of the machine, or of its devices */
+    struct an_count capacity_bytes;      /* of the machine, or of the device with the least room */
     struct an_count room_bytes;          /* capacity - what the run needs */
-    struct an_growth growth;             /* of the counted total, the process that grows fastest */
+    const char *room_device;             /* "gpu:1": whose capacity and room; NULL: the machine's */
+    struct an_growth growth;             /* of the counted totals, the one that grows fastest */
     struct an_growth resident_growth;    /* of the resident set, the same */
 };
 
@@ -465,7 +466,8 @@ struct an_memory {
 struct an_leak {
     const char *reason; /* no process could be judged: why */
     bool found;
-    const char *what; /* "anonymous memory", "tracked memory", "memory of the device" */
+    const char *what;   /* "anonymous memory", "tracked memory", "memory of the device" */
+    const char *device; /* "gpu:0"; NULL: not of a device, or not known of which */
     int64_t pid;
     struct an_count rank;
     struct an_value bytes_per_step, low, high; /* low, high: one-sided 95 % limits */

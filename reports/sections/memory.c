@@ -3,6 +3,7 @@
  * Memory: what the program tracks, its peak, what is left of the machine, and whether it grows.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "reports/sections/sections.h"
 
@@ -54,8 +55,11 @@ void rep_section_memory(struct page *page, const struct an_result *result)
                   BYTES_TEXT((double)memory->rank_peak_bytes.value));
     count_item(page, "untracked", memory->uncounted_bytes);
     if (memory->room_bytes.valid && memory->capacity_bytes.valid) {
-        page_item(page, "headroom %s of %s", BYTES_TEXT((double)memory->room_bytes.value),
-                  BYTES_TEXT((double)memory->capacity_bytes.value));
+        char where[32] = "";
+        if (memory->room_device)
+            snprintf(where, sizeof where, " on %.20s", memory->room_device);
+        page_item(page, "headroom %s of %s%s", BYTES_TEXT((double)memory->room_bytes.value),
+                  BYTES_TEXT((double)memory->capacity_bytes.value), where);
     }
     growth_item(page, "tracked memory", &memory->growth);
     growth_item(page, "resident set", &memory->resident_growth);

@@ -223,6 +223,45 @@ static void test_device(void **state)
     }
 }
 
+/* Of two devices of a process one is full: its own memory counts, not what is free on both.
+ * Snapshots of tracemalloc do not see it. */
+static void test_two_devices(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    for (int i = 0; i < 2; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "device.%lld.gpu:%d.memory_bytes", (long long)f->process, i);
+        FX(store_run_set(f->s, key, "1073741824")); /* 1 GiB */
+        struct store_track track = {.process = f->process,
+                                    .tid = FX_NONE,
+                                    .kind = "counter",
+                                    .name = "memory.allocated",
+                                    .unit = "bytes",
+                                    .device = i ? "gpu:1" : "gpu:0"};
+        FX(store_track_add(f->s, &track));
+        for (int k = 0; k < STEPS; k++)
+            fx_counter(f, track.id, k * 1000 + 850, (i ? 500 + 4 * k : 100) * MIB);
+    }
+    for (int k = 0; k < STEPS; k++)
+        fx_step(f, f->process, f->thread, k, k * 1000, k * 1000 + 900, 64, false);
+    fx_slice(f, f->thread, 60100, 60200, "aten::mm", FX_NONE); /* PyTorch */
+    const struct an_result *result = fx_analyze(f);
+    const struct an_leak *leak = &result->leak;
+    assert_true(leak->found);
+    assert_string_equal(leak->device, "gpu:1");
+    assert_near(leak->steps_left.value, (1024 - 500 - 4 * (STEPS - 1)) / 4.0, 1e-6);
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "LEAK")) {
+            assert_non_null(strstr(result->findings[i].claim, "memory of the device gpu:1 of"));
+            assert_non_null(strstr(result->findings[i].action, "_record_memory_history"));
+            assert_null(strstr(result->findings[i].action, "tracemalloc"));
+        }
+    fx_close(f);
+}
+
 /* Whether a leak is found where no sample is taken in steps `from` to `until` - 1; the program was
  * seen with 50 MiB when it had just begun. */
 static bool is_found_with_pause(held_at *held, int from, int until, int64_t *first_step)
@@ -293,10 +332,11 @@ static void test_not_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_figures),    cmocka_unit_test(test_tracked),
-        cmocka_unit_test(test_not_judged), cmocka_unit_test(test_what_grows),
-        cmocka_unit_test(test_pauses),     cmocka_unit_test(test_device),
+        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_figures),     cmocka_unit_test(test_tracked),
+        cmocka_unit_test(test_not_judged),  cmocka_unit_test(test_what_grows),
+        cmocka_unit_test(test_pauses),      cmocka_unit_test(test_device),
+        cmocka_unit_test(test_two_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,6 +184,53 @@ static void test_allocator(void **state)
     fx_close(f);
 }
 
+/* A counter of an allocator of a device, with a value at the end of each step. */
+static void held_on_device(struct fixture *f, const char *device, int steps, double from,
+                           double grows)
+{
+    struct store_track track = {.process = f->process,
+                                .tid = FX_NONE,
+                                .kind = "counter",
+                                .name = "memory.allocated",
+                                .unit = "bytes",
+                                .device = device};
+    FX(store_track_add(f->s, &track));
+    for (int i = 0; i < steps; i++)
+        fx_counter(f, track.id, i * 1000 + 850, from + i * grows);
+}
+
+/* A process with two devices: their sum is held, each grows for itself, and the one with the least
+ * room says what is left, whether it is the first or not. */
+static void test_two_devices(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        fx_open(f);
+        for (int i = 0; i < 2; i++) {
+            char key[64];
+            snprintf(key, sizeof key, "device.%lld.gpu:%d.memory_bytes", (long long)f->process, i);
+            FX(store_run_set(f->s, key, i == full ? "104857600" : "209715200"));
+            const char *device = i ? "gpu:1" : "gpu:0";
+            int64_t stream = gpu_stream(f, f->process, device, 7);
+            for (int k = 0; k < 20; k++)
+                gpu_kernel_ns(f, stream, k * 1000 + 100, k * 1000 + 800, "gemm", 20 * i + k + 1);
+            held_on_device(f, device, 20, i == full ? 60 * MIB : 10 * MIB, i == full ? MIB : 0);
+        }
+        steps(f, f->process, f->thread, 20);
+        const struct an_memory *memory = &fx_analyze(f)->memory;
+        assert_int_equal(memory->total_bytes.value, 89 * MIB);
+        assert_int_equal(memory->peak_bytes.value, 89 * MIB);
+        assert_int_equal(memory->rank_peak_bytes.value, 89 * MIB);
+        assert_int_equal(memory->capacity_bytes.value, 100 * MIB);
+        assert_int_equal(memory->room_bytes.value, 21 * MIB);
+        assert_string_equal(memory->room_device, full ? "gpu:1" : "gpu:0");
+        assert_true(memory->growth.grows);
+        assert_near(memory->growth.bytes_per_step.value, MIB, 1e-6);
+        fx_close(f);
+    }
+}
+
 /* On a GPU the resident set leaves no room known, and there is a reason. What the hook counts
  * between steps has no activations: it is no total, no peak and no growth. */
 static void test_between_steps(void **state)
@@ -246,8 +293,9 @@ static void test_absent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_room),
-        cmocka_unit_test(test_growth), cmocka_unit_test(test_allocator),
-        cmocka_unit_test(test_absent), cmocka_unit_test(test_between_steps)};
+        cmocka_unit_test(test_ranks),      cmocka_unit_test(test_room),
+        cmocka_unit_test(test_growth),     cmocka_unit_test(test_allocator),
+        cmocka_unit_test(test_absent),     cmocka_unit_test(test_between_steps),
+        cmocka_unit_test(test_two_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
