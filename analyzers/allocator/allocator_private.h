@@ -58,9 +58,34 @@ struct replay {
 int history_replay(const struct history *history, const struct caching_settings *settings,
                    bool recorded, int64_t *capacity, struct replay *out);
 
-/* Copies holders with their names into the result, which outlives the trace; NULL: no memory. */
-struct an_holder *history_keep_holders(struct an_context *context, const struct an_holder *from,
-                                       size_t count);
+/* What a block is for: by the innermost frame of its stack that says so. */
+enum history_category {
+    HISTORY_OPTIMIZER,
+    HISTORY_GRADIENTS,
+    HISTORY_ACTIVATIONS,
+    HISTORY_PARAMETERS,
+    HISTORY_INPUT,
+    HISTORY_BEFORE,   /* it has no stack and was there when the history began */
+    HISTORY_NO_STACK, /* no stack was recorded */
+    HISTORY_OTHER,
+    HISTORY_CATEGORIES
+};
+enum history_category history_category(const struct an_trace *trace,
+                                       const struct history_life *life);
+
+/* Sorts holders by bytes and copies the first, at most `most`, with their names into the result,
+ * which outlives the trace; *count: how many there are, then how many were kept. NULL: no memory.
+ */
+struct an_holder *history_keep_holders(struct an_context *context, struct an_holder *holders,
+                                       size_t *count, size_t most);
+/* Fills the peaks and what is held at the end, in bytes that were asked for. */
+void history_peak(const struct history *history, struct an_allocator_device *out);
+/* After the peak: fill who holds it, by place and by category; places that leave blocks behind. 0
+ * or TACHO_ENOMEM. */
+int history_holders(struct an_context *context, const struct history *history,
+                    struct an_allocator_device *out);
+int history_leaks(struct an_context *context, const struct history *history,
+                  struct an_allocator_device *out);
 /* Fills `pool` and `pool_bound`; `in_place` and what it saves (after requested_peak). 0 or
  * TACHO_ENOMEM. */
 int history_pool(const struct history *history, struct an_allocator_device *out);

@@ -8,17 +8,18 @@
 #include <string.h>
 
 #include "analyzers/allocator/allocator_private.h"
+#include "analyzers/allocator/caching_sizes.h"
 #include "analyzers/allocator/pool.h"
 
 #define POOL_WORK   INT64_C(60000000)
-#define ROUND       512 /* bytes, to which the allocator rounds */
 #define PLACES_MOST 5
 #define PAIRS_LEAST 4           /* of one place: what happens once is no habit */
 #define BYTES_LEAST (1ll << 20) /* of one block */
 
+/* Bytes of a block for so many, where nothing is divided. */
 static int64_t rounded(int64_t bytes)
 {
-    return (bytes + ROUND - 1) / ROUND * ROUND;
+    return caching_round(&(struct caching_settings){0}, bytes);
 }
 
 /* ---- one pool ---------------------------------------------------------------------------------- */
@@ -78,15 +79,18 @@ static bool needs_input(const struct an_trace *trace, uint32_t stack)
     return false;
 }
 
-/* Could the block that begins have taken over the one that ends directly after? */
+/* Could the block that begins have taken over the one that ends directly after? Not in backward:
+ * the program cannot change what autograd asks for. */
 static bool takes_over(const struct an_trace *trace, const struct history *history, uint32_t from,
                        uint32_t to)
 {
-    const struct history_life *old = &history->life[from], *new = &history->life[to];
-    bool same_place = old->place.stream == new->place.stream && old->place.pool == new->place.pool;
-    return !old->segment && same_place && from != to &&
-           new->bytes >= BYTES_LEAST &&rounded(old->bytes) == rounded(new->bytes) &&
-           old->start <= new->start &&new->stack != AN_NONE && !needs_input(trace, new->stack);
+    const struct history_life *ends = &history->life[from], *begins = &history->life[to];
+    bool same_place =
+        ends->place.stream == begins->place.stream && ends->place.pool == begins->place.pool;
+    return !ends->segment && same_place && from != to && begins->bytes >= BYTES_LEAST &&
+           rounded(ends->bytes) == rounded(begins->bytes) && ends->start <= begins->start &&
+           begins->stack != AN_NONE && history_category(trace, begins) != HISTORY_GRADIENTS &&
+           !needs_input(trace, begins->stack);
 }
 
 /* Marks the pairs: `into[old]` is the block that could have had its memory. A block is asked for,
@@ -124,29 +128,22 @@ static int64_t peak_with(const struct history *history, const uint32_t *into, co
     return peak;
 }
 
-static int place_order(const void *left, const void *right)
+/* Is a holder for that place among them? */
+static bool lists(const struct an_holder *holders, size_t count, const char *name)
 {
-    const struct an_holder *first = left, *second = right;
-    return AN_COMPARE(second->bytes, first->bytes);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(holders[i].name, name))
+            return true;
+    return false;
 }
 
-struct an_holder *history_keep_holders(struct an_context *context, const struct an_holder *from,
-                                       size_t count)
-{
-    struct an_holder *kept = an_arena_copy(context->arena, from, count * sizeof *kept);
-    for (size_t i = 0; kept && i < count; i++)
-        if (!(kept[i].name = an_arena_text(context->arena, from[i].name)))
-            return NULL;
-    return kept;
-}
-
-/* Adds up the pairs by the place in the program that asks for the new block. */
-static int sum_places(struct an_context *context, const struct history *history,
-                      const uint32_t *into, struct an_allocator_device *out)
+/* Adds up the pairs by the place in the program that asks for the new block; keeps in `into` those
+ * of the places that are listed. */
+static int sum_places(struct an_context *context, const struct history *history, uint32_t *into,
+                      struct an_allocator_device *out)
 {
     const struct an_trace *trace = context->trace;
     struct an_holder *sum = calloc(trace->string_count + 1, sizeof *sum);
-    size_t places = 0;
     if (!sum)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < history->life_count; i++) {
@@ -160,11 +157,13 @@ static int sum_places(struct an_context *context, const struct history *history,
     }
     for (size_t i = 0; i < trace->string_count; i++)
         if (sum[i].blocks >= PAIRS_LEAST)
-            sum[places++] = sum[i];
-    qsort(sum, places, sizeof *sum, place_order);
-    out->in_place_count = places < PLACES_MOST ? places : PLACES_MOST;
-    out->in_place = history_keep_holders(context, sum, out->in_place_count);
+            sum[out->in_place_count++] = sum[i];
+    out->in_place = history_keep_holders(context, sum, &out->in_place_count, PLACES_MOST);
     free(sum);
+    for (size_t i = 0; i < history->life_count && out->in_place; i++)
+        if (into[i] != AN_NONE && !lists(out->in_place, out->in_place_count,
+                                         an_trace_name(trace, history->life[into[i]].name)))
+            into[i] = AN_NONE;
     return out->in_place ? 0 : TACHO_ENOMEM;
 }
 
@@ -177,11 +176,11 @@ int history_in_place(struct an_context *context, const struct history *history,
     if (!rc) {
         memset(into, 0xff, (history->life_count + 1) * sizeof *into); /* AN_NONE */
         find_pairs(context->trace, history, into);
+        rc = sum_places(context, history, into, out);
         for (size_t i = 0; i < history->life_count; i++)
             if (into[i] != AN_NONE)
                 taken[into[i]] = true;
         out->in_place_saved = out->requested_peak - peak_with(history, into, taken);
-        rc = sum_places(context, history, into, out);
     }
     free(into);
     free(taken);

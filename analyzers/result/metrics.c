@@ -811,8 +811,9 @@ const struct an_metric an_metrics[] = {
     {"allocator[]/pool_bound_bytes", "bytes", "most that blocks in use had, in units of 512", "",
      "no pool is smaller"},
     {"allocator[]/in_place_saved_bytes", "bytes",
-     "requested_peak_bytes - the peak if blocks took over the memory of those of the same size "
-     "that end directly after they begin",
+     "requested_peak_bytes - the peak if the blocks of the places of in_place[] took over the "
+     "memory "
+     "of those of the same size that end directly after they begin",
      "", ""},
     {"allocator[]/exact", "",
      "every allocation of the replay lies at its recorded address, and the driver was asked for "
@@ -829,7 +830,8 @@ const struct an_metric an_metrics[] = {
     {"allocator[]/settings[]/requests", "segments", "segments asked of the driver", "replay", ""},
     {"allocator[]/settings[]/saved_pct", "%", "100 x (1 - peak / recorded peak)", "replay", ""},
     {"allocator[]/settings[]/fits", "", "would the request that failed have fitted", "replay", ""},
-    {"allocator[]/categories[]/name", "", "by words in the frames of the stack", "", ""},
+    {"allocator[]/categories[]/name", "",
+     "by words in the innermost frame of the stack that has any", "", ""},
     {"allocator[]/categories[]/category", "", "the same", "", ""},
     {"allocator[]/categories[]/bytes", "bytes", "requested, in use at the peak", "", ""},
     {"allocator[]/categories[]/blocks", "blocks", "in use at the peak", "", ""},
