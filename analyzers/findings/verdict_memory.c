@@ -8,7 +8,10 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define RESERVED_PCT 10.0 /* of the reserved bytes: so much beyond what is used is worth a word */
+/* Reserved beyond what is used is worth a word from so much on: of the reserved bytes in per cent,
+ * and in bytes, as the smallest segment for anything but small blocks is 20 MiB. */
+#define RESERVED_PCT   10.0
+#define RESERVED_LEAST (64ll << 20)
 
 /* Bytes that are held, in the units of the tables and of what PyTorch says when it runs out. */
 static const char *held_text(struct an_context *context, int64_t bytes)
@@ -25,8 +28,8 @@ static const struct an_allocator_device *worst_device(const struct an_allocator 
     const struct an_allocator_device *worst = &allocator->device[0];
     for (size_t i = 1; i < allocator->device_count; i++) {
         const struct an_allocator_device *device = &allocator->device[i];
-        if ((device->failed && !worst->failed) ||
-            (device->failed == worst->failed && device->reserved_peak > worst->reserved_peak))
+        bool failed = device->failed > 0, worst_failed = worst->failed > 0;
+        if (failed != worst_failed ? failed : device->reserved_peak > worst->reserved_peak)
             worst = device;
     }
     return worst;
@@ -53,8 +56,9 @@ static const char *memory_words(struct an_context *context,
 {
     struct an_result *result = context->result;
     const struct an_holder *top = device->category_count ? device->category : NULL;
-    double beyond = an_percent((double)(device->reserved_peak - device->allocated_peak),
-                               (double)device->reserved_peak);
+    int64_t beyond_bytes = device->reserved_peak - device->allocated_peak;
+    double beyond = an_percent((double)beyond_bytes, (double)device->reserved_peak);
+    bool fragmented = beyond >= RESERVED_PCT && beyond_bytes >= RESERVED_LEAST;
     const char *leak =
         device->leak_count
             ? an_finding_text(context, " %.160s leaves %" PRId64 " blocks behind (%s): a leak.",
@@ -71,7 +75,7 @@ static const char *memory_words(struct an_context *context,
     else if (device->leak_count)
         result->verdict_class = "MEMORY LEAK";
     else
-        result->verdict_class = beyond >= RESERVED_PCT ? "FRAGMENTED MEMORY" : "MEMORY";
+        result->verdict_class = fragmented ? "FRAGMENTED MEMORY" : "MEMORY";
     const char *failed = device->failed ? an_finding_text(context, "a request of %s failed; ",
                                                           held_text(context, device->failed_bytes))
                                         : "";
