@@ -16,31 +16,36 @@ enum { CAPACITY, WORDS, TAGS, TIMELINE, CURVES, PANELS };
 static const char *const curves[] = {"memory.total", "rss", "gpu_memory_used",
                                      "gpu_memory_allocated", "memory_available"};
 
-/* The counted peak and the resident peak as parts of the capacity. */
+/* What is tracked, what is resident and untracked, and what is free, as parts of the capacity: of
+ * the machine, or of the device that has least left. */
 static void draw_capacity(struct tui_cells *cells, struct tui_rect area,
                           const struct tui_model *model, struct tui_view_state *state)
 {
     const struct an_memory *memory = &model->result->memory;
     (void)state;
-    double all = (double)memory->capacity_bytes.value,
-           counted = memory->peak_bytes.valid ? (double)memory->peak_bytes.value : 0;
-    double resident =
-        memory->resident_peak_bytes.valid ? (double)memory->resident_peak_bytes.value : counted;
-    const struct tui_part part[] = {
-        {counted, TUI_CLASS + AN_CLASS_COMPUTE, 'P'},
-        {fmax(0, resident - counted), TUI_CLASS + AN_CLASS_HOST, 'o'},
-        {fmax(0, all - fmax(resident, counted)), TUI_DIM, cells->glyphs == TUI_ASCII ? '.' : 0xb7}};
+    const char *device = memory->room_device;
+    double all = (double)memory->capacity_bytes.value, left = (double)memory->room_bytes.value;
+    double tracked = device ? all - left : an_count_or_0(memory->peak_bytes);
+    double untracked = an_count_or_0(memory->uncounted_bytes);
+    const struct tui_part part[] = {{tracked, TUI_CLASS + AN_CLASS_COMPUTE, 'P'},
+                                    {untracked, TUI_CLASS + AN_CLASS_HOST, 'o'},
+                                    {left, TUI_DIM, cells->glyphs == TUI_ASCII ? '.' : 0xb7}};
+    char untracked_words[48] = "", where[32] = "";
+    if (device)
+        snprintf(where, sizeof where, " on %.20s", device);
+    else
+        snprintf(untracked_words, sizeof untracked_words, "   o untracked %s",
+                 BYTES_TEXT(untracked));
     tui_stack(cells, area, 0, 0, area.columns, part, 3);
-    double left = all - fmax(resident, counted);
     if (area.columns < 70) {
         tui_printf(cells, area, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL,
-                   "P %s   free %s of %s", BYTES_TEXT(counted), BYTES_TEXT(fmax(0, left)),
-                   BYTES_TEXT(all));
+                   "P %s   free %s of %s%s", BYTES_TEXT(tracked), BYTES_TEXT(left), BYTES_TEXT(all),
+                   where);
         return;
     }
     tui_printf(cells, area, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL,
-               "P tracked at most %s   o untracked %s   free %s of %s", BYTES_TEXT(counted),
-               BYTES_TEXT(fmax(0, resident - counted)), BYTES_TEXT(fmax(0, left)), BYTES_TEXT(all));
+               "P tracked at most %s%s   free %s of %s%s", BYTES_TEXT(tracked), untracked_words,
+               BYTES_TEXT(left), BYTES_TEXT(all), where);
 }
 
 /* A row for each category that the program tracks: what it holds now and at most, as numbers and
@@ -126,8 +131,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         return;
     const struct an_memory *memory = &result->memory;
     int curve_count = each_curve(cells, (struct tui_rect){0, 0, 0, 0}, 0, model);
-    bool capacity =
-        !memory->reason && memory->capacity_bytes.valid && memory->capacity_bytes.value > 0;
+    bool capacity = !memory->reason && memory->room_bytes.valid && memory->capacity_bytes.value > 0;
     struct tui_panel panel[PANELS] = {
         [CAPACITY] = {2, 3, 100, draw_capacity, {0}},
         [WORDS] = {2, 4, 80, draw_words, {0}},

@@ -585,15 +585,46 @@ static void test_memory_over_time(void **state)
     tui_cells_free(&sc);
 }
 
+/* The resident set is the host's: on a device it is no part of what is tracked or free there. */
+static void test_memory_of_device(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    r.memory.peak_bytes = an_int(10ll << 30);
+    r.memory.resident_peak_bytes = an_int(150ll << 30);
+    r.memory.uncounted_bytes = an_int_none("the resident set is the host's");
+    r.memory.capacity_bytes = an_int(80ll << 30);
+    r.memory.room_bytes = an_int(72ll << 30);
+    r.memory.room_device = "gpu:1";
+    size_t i = 0;
+    while (strcmp(tui_views[i]->name, "memory") != 0)
+        i++;
+    for (int columns = 60; columns <= 120; columns += 60) {
+        struct tui_view_state s = fresh;
+        draw(tui_views[i], &m, &s, 30, columns, TUI_ASCII);
+        char *text = tui_dump(&sc);
+        assert_non_null(strstr(text, columns == 60 ? "P 8 GiB   free 72 GiB of 80 GiB on gpu:1"
+                                                   : "P tracked at most 8 GiB   free 72 GiB of "
+                                                     "80 GiB on gpu:1"));
+        assert_null(strstr(text, "o untracked"));
+        free(text);
+    }
+    fx_close(&fx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
-        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
-        cmocka_unit_test(test_search),         cmocka_unit_test(test_rank_labels),
-        cmocka_unit_test(test_launcher),       cmocka_unit_test(test_slow_rank),
-        cmocka_unit_test(test_pages),          cmocka_unit_test(test_views_table),
-        cmocka_unit_test(test_tree_folds),     cmocka_unit_test(test_memory_over_time)};
+        cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_table_state),
+        cmocka_unit_test(test_search),          cmocka_unit_test(test_rank_labels),
+        cmocka_unit_test(test_launcher),        cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_pages),           cmocka_unit_test(test_views_table),
+        cmocka_unit_test(test_tree_folds),      cmocka_unit_test(test_memory_over_time),
+        cmocka_unit_test(test_memory_of_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
