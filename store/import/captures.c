@@ -204,7 +204,6 @@ int imp_files_drop_superseded(struct imp_files *files, size_t first)
             files->file[kept++] = files->file[i];
             continue;
         }
-        files->unread -= files->file[i].unread != NULL;
         files->bytes -= files->file[i].bytes;
         free(files->file[i].path);
     }

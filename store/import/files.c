@@ -113,6 +113,15 @@ static bool named_as_trace(const char *path)
     return false;
 }
 
+/* Keeps why a file of a folder cannot be read: of a known kind before others, then by name. */
+static void keep_reason(struct imp_files *files, const struct tacho_error *why)
+{
+    bool known = why->code == TACHO_ENOTSUP, before = files->why.code == TACHO_ENOTSUP;
+    if (!files->why.code || known > before ||
+        (known == before && strcmp(why->what, files->why.what) < 0))
+        files->why = *why;
+}
+
 /* Adds a file of a folder if it is a trace. A file that only has the name of one is probably a rank
  * whose data is missing, so it is added too and later counted as a loss. Other files are ignored.
  * `st`: NULL if it cannot be looked at. */
@@ -122,24 +131,28 @@ static int folder_file(struct imp_files *files, const char *name, const struct s
     struct tacho_error why = {0};
     enum store_format format = STORE_FORMAT_UNKNOWN;
     const char *unread = NULL;
+    bool doubtful = false;
     if (!st)
         unread = "cannot be read";
     else if (!st->st_size)
         unread = "the file is empty";
-    else if (imp_file_format(name, &format, &why))
+    else if (imp_file_format(name, &format, &doubtful, &why))
         unread =
             why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
     files->refused += format == STORE_FORMAT_CONVERT;
-    if (why.code == TACHO_ENOTSUP && !files->why.code)
-        files->why = why;
-    if (!unread && imp_importer_of(format))
-        return files_add(files, name, format, st->st_size, true, err);
-    if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
+    if (why.code == TACHO_ENOTSUP)
+        keep_reason(files, &why);
+    bool trace = !unread && imp_importer_of(format);
+    if (!trace && (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name)))
         return 0;
-    int status = files_add(files, name, format, 0, true, err);
+    if (!trace) {
+        tacho_fail(&why, TACHO_EFORMAT, NULL, "%s: %s", name, unread);
+        keep_reason(files, &why);
+    }
+    int status = files_add(files, name, format, trace ? st->st_size : 0, true, err);
     if (!status) {
         files->file[files->count - 1].unread = unread;
-        files->unread++;
+        files->file[files->count - 1].doubtful = doubtful;
     }
     return status;
 }
@@ -176,16 +189,19 @@ static int folder_scan(struct imp_files *files, const char *path, int depth,
     return status;
 }
 
-/* Says why nothing of a folder can be read. */
-static int no_trace(const struct imp_files *files, const char *path, struct tacho_error *err)
+int imp_files_no_trace(const char *path, const struct tacho_error *why, struct tacho_error *err)
 {
-    const char *file = files->why.code ? strstr(files->why.what, ": this is ") : NULL;
-    if (file)
-        return tacho_fail(err, TACHO_ENOTSUP, files->why.hint,
-                          "%s: no trace that tacho can read, but %s", path, file + 10);
-    return tacho_fail(err, TACHO_EFORMAT,
-                      "give a folder with one trace per rank (Kineto, Nsight .sqlite, .xplane.pb)",
-                      "%s: no trace in this folder or below it", path);
+    static const char hint[] =
+        "give a folder with one trace per rank (Kineto, Nsight .sqlite, .xplane.pb)";
+    if (!why->code)
+        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: no trace in this folder or below it",
+                          path);
+    size_t folder = strlen(path);
+    const char *what = why->what;
+    if (!strncmp(what, path, folder) && what[folder] == '/')
+        what += folder + 1;
+    return tacho_fail(err, why->code, why->hint[0] ? why->hint : hint,
+                      "%s: no trace that tacho can read: %s", path, what);
 }
 
 /* Looks again, in all folders below too; what had only the name of a trace is found again. */
@@ -194,22 +210,30 @@ static int search_below(struct imp_files *files, const char *path, size_t first,
 {
     for (size_t i = first; i < files->count; i++)
         free(files->file[i].path);
-    files->unread -= files->count - first;
     files->count = first;
     files->refused = 0;
     return folder_scan(files, path, SEARCH_DEPTH, err);
+}
+
+/* Is one of the files from `first` on a trace? `doubtful`: one that may be none counts too. */
+static bool has_trace(const struct imp_files *files, size_t first, bool doubtful)
+{
+    for (size_t i = first; i < files->count; i++)
+        if (!files->file[i].unread && (doubtful || !files->file[i].doubtful))
+            return true;
+    return false;
 }
 
 /* Adds the traces of a folder, sorted by name. One that has none itself is searched with all that
  * lies below it. Fails if there is none. */
 static int folder_add(struct imp_files *files, const char *path, struct tacho_error *err)
 {
-    size_t first = files->count, unread = files->unread;
+    size_t first = files->count;
     int status = folder_scan(files, path, 0, err);
-    if (!status && files->count - first == files->unread - unread)
+    if (!status && !has_trace(files, first, false))
         status = search_below(files, path, first, err);
-    if (!status && files->count - first == files->unread - unread)
-        status = no_trace(files, path, err);
+    if (!status && !has_trace(files, first, true))
+        status = imp_files_no_trace(path, &files->why, err);
     if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
     if (!status)
@@ -234,7 +258,7 @@ int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files
             continue;
         }
         if (!status)
-            status = imp_file_format(in[i], &format, err);
+            status = imp_file_format(in[i], &format, NULL, err);
         if (!status && format == STORE_FORMAT_TACHO)
             status =
                 tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
@@ -253,7 +277,7 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
     if (status)
         return status;
     if (!S_ISDIR(st.st_mode))
-        return imp_file_format(path, out, err);
+        return imp_file_format(path, out, NULL, err);
     struct imp_files files = {0};
     *out = STORE_FORMAT_FOLDER;
     status = folder_add(&files, path, err);

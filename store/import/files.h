@@ -17,6 +17,7 @@ struct imp_file {
     int worth;
     /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
     const char *unread;
+    bool doubtful;  /* JSON of a folder, such as settings, that may be no trace */
     bool continues; /* it goes on with the timeline or table of the file before it */
 };
 
@@ -27,8 +28,7 @@ struct imp_files {
     int64_t refused;        /* files of a folder in a format that has to be converted first */
     int64_t earlier;        /* captures of a worker that has a newer one */
     int64_t others;         /* files that were looked at in folders */
-    size_t unread;          /* of `count`: have `unread` */
-    struct tacho_error why; /* of the first file of a folder that was refused by name */
+    struct tacho_error why; /* of the file of a folder that says best why it cannot be read */
 };
 
 /* Collects the files of all inputs: files themselves, and those of folders. The caller clears
@@ -42,6 +42,9 @@ int imp_files_drop_superseded(struct imp_files *files, size_t first);
 /* Finds which of the files from `first` on, sorted by name, go on with the one before
  * (captures.c). */
 void imp_files_find_pieces(struct imp_files *files, size_t first);
+/* Fails because nothing of a folder can be read, and says what is wrong with one of its files.
+ * `why`: of that file; its code is 0 where there is none. */
+int imp_files_no_trace(const char *path, const struct tacho_error *why, struct tacho_error *err);
 /* Fails with the errno of an input that exists. */
 int imp_files_failed(const char *path, const char *denied, struct tacho_error *err);
 

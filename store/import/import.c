@@ -14,7 +14,7 @@
 
 /* Counts up when an import would give other rows, so that imports kept in tacho's cache are made
  * again. */
-#define IMPORT_VERSION "8"
+#define IMPORT_VERSION "9"
 
 const char *store_format_text(enum store_format format)
 {
@@ -71,12 +71,22 @@ static int read_pieces(struct imp_run *run, const struct imp_file *file, size_t 
     return status;
 }
 
+struct import {
+    struct imp_run run;
+    struct imp_files files;
+    const char *first; /* input, for messages */
+    const char *step_marker;
+    struct tacho_error why; /* of the first file of a folder that turned out to be no trace */
+    bool doubtful;          /* that file: a later one that is not says more */
+};
+
 /* Reads one file, and the pieces that continue it. A file of a folder that turns out to be no
  * trace, or one that has nothing to read, is counted as a loss; every other failure ends the
  * import. */
-static int import_file(struct imp_run *run, const struct imp_file *file, size_t pieces,
+static int import_file(struct import *import, const struct imp_file *file, size_t pieces,
                        struct tacho_error *err)
 {
+    struct imp_run *run = &import->run;
     const struct importer *importer = imp_importer_of(file->format);
     char key[48];
     run->path = file->path;
@@ -85,8 +95,13 @@ static int import_file(struct imp_run *run, const struct imp_file *file, size_t 
     int64_t before = run->done;
     struct tacho_error why = {0};
     int status = read_pieces(run, file, pieces, &why);
-    if ((status == TACHO_EFORMAT || status == TACHO_ENOTSUP) && file->from_folder)
+    if ((status == TACHO_EFORMAT || status == TACHO_ENOTSUP) && file->from_folder) {
+        if (!import->why.code || (import->doubtful && !file->doubtful)) {
+            import->why = why;
+            import->doubtful = file->doubtful;
+        }
         return imp_loss(run, "not a trace: nothing was read from it", 1);
+    }
     if (status) {
         if (!why.code)
             tacho_fail(&why, status, NULL, "%s: %s", file->path, tacho_error_text(status));
@@ -108,12 +123,14 @@ static int import_file(struct imp_run *run, const struct imp_file *file, size_t 
     return status;
 }
 
-struct import {
-    struct imp_run run;
-    struct imp_files files;
-    const char *first; /* input, for messages */
-    const char *step_marker;
-};
+/* Says why nothing of a folder was read. */
+static int nothing_read(const struct import *import, struct tacho_error *err)
+{
+    const struct tacho_error *known = &import->files.why, *why = &import->why;
+    if (!why->code || (import->doubtful && known->code == TACHO_ENOTSUP))
+        why = known;
+    return imp_files_no_trace(import->first, why, err);
+}
 
 /* Fills the new run `db` from all files; store_make calls it. */
 static int import_all(void *ctx, store *db, struct tacho_error *err)
@@ -135,7 +152,7 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
         if (file->from_folder && file->worth < worth)
             continue; /* it accompanies what was read */
         int64_t before = run->files;
-        status = import_file(run, file, pieces, err);
+        status = import_file(import, file, pieces, err);
         if (run->files > before && file->from_folder)
             worth = file->worth;
     }
@@ -150,10 +167,7 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
                           files->earlier);
     }
     if (!status && !run->files)
-        status =
-            tacho_fail(err, TACHO_EFORMAT,
-                       "give a folder with one trace per rank (Kineto, Nsight .sqlite, .xplane.pb)",
-                       "%s: no trace in this folder", import->first);
+        status = nothing_read(import, err);
     return status;
 }
 

@@ -123,7 +123,8 @@ static int format_of_head(const char *path, const unsigned char *head, size_t by
     return refuse(path, kind, err);
 }
 
-int imp_file_format(const char *path, enum store_format *out, struct tacho_error *err)
+int imp_file_format(const char *path, enum store_format *out, bool *doubtful,
+                    struct tacho_error *err)
 {
     struct imp_input *in;
     size_t bytes = 0;
@@ -138,6 +139,8 @@ int imp_file_format(const char *path, enum store_format *out, struct tacho_error
         imp_input_close(in);
         if (!status)
             status = format_of_head(path, head, bytes, cut, out, err);
+        if (doubtful)
+            *doubtful = *out == STORE_FORMAT_KINETO && imp_kind_no_events(head, bytes);
     }
     free(head);
     return status;

@@ -268,18 +268,18 @@ static bool ends_with(const char *path, const char *suffix)
     return length >= end && !memcmp(path + length - end, suffix, end);
 }
 
-/* Is it JSON whose beginning shows events of a trace? */
-static bool has_events(const unsigned char *head, size_t bytes)
-{
-    return memmem(head, bytes, "\"traceEvents\"", 13) || memmem(head, bytes, "\"ph\"", 4);
-}
-
 static bool is_json(const unsigned char *head, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes && strchr(" \n\r\t", head[i]))
         i++;
     return i < bytes && (head[i] == '{' || head[i] == '[');
+}
+
+bool imp_kind_no_events(const unsigned char *head, size_t bytes)
+{
+    return is_json(head, bytes) && !memmem(head, bytes, "\"traceEvents\"", 13) &&
+           !memmem(head, bytes, "\"ph\"", 4);
 }
 
 static bool matches(const struct signature *signature, const char *path, const unsigned char *head,
@@ -296,7 +296,7 @@ static bool matches(const struct signature *signature, const char *path, const u
             return false;
     if (signature->without && memmem(head, bytes, signature->without, strlen(signature->without)))
         return false;
-    return !signature->json || (is_json(head, bytes) && !has_events(head, bytes));
+    return !signature->json || imp_kind_no_events(head, bytes);
 }
 
 const struct imp_kind *imp_kind_of(const char *path, const unsigned char *head, size_t bytes,

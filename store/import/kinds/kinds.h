@@ -20,4 +20,7 @@ struct imp_kind {
 const struct imp_kind *imp_kind_of(const char *path, const unsigned char *head, size_t bytes,
                                    bool read_first);
 
+/* Is it JSON whose beginning shows no event of a trace? */
+bool imp_kind_no_events(const unsigned char *head, size_t bytes);
+
 #endif

@@ -198,6 +198,12 @@ refused() { # STATUS FILE WORDS
 }
 refused 4 locks.pb "a pprof profile of 'contentions'"
 refused 4 ascend.db "a database of Ascend's profilers"
+refused 4 only_locks "only_locks: no trace that tacho can read: locks.pb: a pprof profile of 'contentions'"
+refused 4 only_database "no trace that tacho can read: below/ascend.db: this is a database of Ascend's profilers"
+refused 3 only_empty 'no trace that tacho can read: below/rank0.json: the file is empty'
+refused 3 only_settings 'no trace that tacho can read: config.json: JSON, but not a trace'
+import settings settings.tacho
+is "settings above a trace" "$(rows_of settings.tacho "SELECT rank, (SELECT group_concat(source) FROM loss) FROM process")" 0,config.json
 refused 4 results.db 'a database of the older rocprof'
 refused 4 nvprof.db 'an nvprof profile'
 refused 4 tables_amd/77_kernel_stats.csv 'a table of sums of rocprof'

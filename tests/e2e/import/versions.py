@@ -773,6 +773,15 @@ def make(folder):
         put(f"ranks/rank{rank}/trace.json", one)
         put(f"lora/rank16/host-{'ab'[rank == 5]}.json", one)  # a rank of another kind, that of a matrix
     put("ascend.db", b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE STRING_IDS CREATE TABLE CANN_API" + bytes(3000))
+    # folders of which nothing can be read say why: of a profile that is read first, settings beside it say less
+    put("only_locks/locks.pb", profile([("contentions", "count")], [((1,), (5,))], 1, ("contentions", "count")))
+    put("only_locks/config.json", {"a": 1})
+    put("only_database/below/ascend.db", b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE STRING_IDS CREATE TABLE CANN_API" + bytes(3000))
+    put("only_database/config.json", {"a": 1})
+    put("only_empty/below/rank0.json", "")
+    put("only_settings/config.json", {"a": 1})
+    put("settings/config.json", {"a": 1})
+    put("settings/below/rank0.json", one)
     put("host.memory_profile.json", {"memoryProfilePerAllocator": {}, "numHosts": 1, "memoryIds": []})
     put("host.overview_page.pb", field(1, "/host:CPU") * 20)
     put("trainer_state.json", {"best_metric": None, "global_step": 500, "log_history": [{"epoch": 0.1, "loss": 2.5, "step": 10}]})

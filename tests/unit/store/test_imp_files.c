@@ -117,6 +117,22 @@ static void formats_of_a_capture(void **state)
     assert_string_equal(names, "run.db run.xplane.pb");
 }
 
+/* Settings do not keep a folder from being searched below. */
+static void settings_above(void **state)
+{
+    struct scratch *s = *state;
+    char names[1000];
+    put(s, "config.json", "{\"a\":1}");
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "config.json");
+    put(s, "below/a.json", kineto);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "below/a.json config.json");
+    put(s, "b.json", kineto);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "b.json config.json");
+}
+
 /* Not compared with each other: 20,000 files are 200 million pairs. */
 static void many(void **state)
 {
@@ -139,6 +155,6 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {TEST(newest_session), TEST(newest_of_worker),
                                        TEST(most_of_ascend), TEST(formats_of_a_capture),
-                                       TEST(many)};
+                                       TEST(settings_above), TEST(many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
