@@ -123,25 +123,51 @@ static int format_of_head(const char *path, const unsigned char *head, size_t by
     return refuse(path, kind, err);
 }
 
+/* Is a file that looks like a trace of Kineto one of an Ascend NPU, whose rows come behind those of
+ * the host? `window`: its first HEAD_BYTES, which are overwritten. */
+static int look_behind(struct imp_input *in, unsigned char *window, enum store_format *out,
+                       struct tacho_error *err)
+{
+    const size_t kept = ASCEND_WORD_MOST, room = HEAD_BYTES - kept;
+    size_t bytes = room;
+    int status = 0;
+    while (!status && bytes == room && *out == STORE_FORMAT_KINETO) {
+        memmove(window, window + room, kept); /* a word may lie across the border */
+        status = imp_input_read(in, window + kept, room, &bytes, err);
+        if (!status && ascend_holds_words(window, kept + bytes))
+            *out = STORE_FORMAT_ASCEND;
+    }
+    return status;
+}
+
+/* Decides by the first bytes of an open file, which are read to `head`, of HEAD_BYTES. */
+static int format_of_input(const char *path, struct imp_input *in, unsigned char *head,
+                           enum store_format *out, bool *doubtful, struct tacho_error *err)
+{
+    size_t bytes = 0;
+    int status = imp_input_read(in, head, HEAD_BYTES, &bytes, err);
+    if (!status)
+        status = format_of_head(path, head, bytes, imp_input_truncated(in), out, err);
+    if (status || *out != STORE_FORMAT_KINETO)
+        return status;
+    if (doubtful)
+        *doubtful = imp_kind_no_events(head, bytes);
+    bool behind = bytes == HEAD_BYTES && ascend_may_follow(path, head, bytes);
+    return behind ? look_behind(in, head, out, err) : 0;
+}
+
 int imp_file_format(const char *path, enum store_format *out, bool *doubtful,
                     struct tacho_error *err)
 {
     struct imp_input *in;
-    size_t bytes = 0;
     *out = STORE_FORMAT_UNKNOWN;
     unsigned char *head = malloc(HEAD_BYTES);
     if (!head)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     int status = imp_input_open(path, &in, err);
-    if (!status) {
-        status = imp_input_read(in, head, HEAD_BYTES, &bytes, err);
-        bool cut = imp_input_truncated(in);
-        imp_input_close(in);
-        if (!status)
-            status = format_of_head(path, head, bytes, cut, out, err);
-        if (doubtful)
-            *doubtful = *out == STORE_FORMAT_KINETO && imp_kind_no_events(head, bytes);
-    }
+    if (!status)
+        status = format_of_input(path, in, head, out, doubtful, err);
+    imp_input_close(in);
     free(head);
     return status;
 }

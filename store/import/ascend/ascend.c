@@ -47,19 +47,27 @@ struct reading {
     bool has_overlap;
 };
 
-/* The words of torch_npu and msprof, some of which are in the beginning of every such file. */
-static bool recognises(const unsigned char *head, size_t bytes)
+bool ascend_holds_words(const unsigned char *text, size_t bytes)
 {
     static const char *const words[] = {
         "\"Ascend Hardware\"",  "\"AscendCL@",    "\"async_npu\"",
         "enqueue_to_dequeue",   "\"Enqueue@",     "\"Dequeue@",
         "\"Overlap Analysis\"", "\"HostToDevice", "{\"name\": \"HCCL\"}"};
-    if (!bytes || (head[0] != '[' && head[0] != '{'))
-        return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (memmem(head, bytes, words[i], strlen(words[i])))
+        if (imp_holds(text, bytes, words[i]))
             return true;
     return false;
+}
+
+static bool recognises(const unsigned char *head, size_t bytes)
+{
+    return bytes && (head[0] == '[' || head[0] == '{') && ascend_holds_words(head, bytes);
+}
+
+bool ascend_may_follow(const char *path, const unsigned char *head, size_t bytes)
+{
+    bool text_times = imp_holds(head, bytes, "\"ts\": \"") || imp_holds(head, bytes, "\"ts\":\"");
+    return bytes && ((head[0] == '[' && text_times) || strstr(path, "trace_view"));
 }
 
 static bool holds(struct kj_span span, const char *text)

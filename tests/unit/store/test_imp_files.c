@@ -133,6 +133,34 @@ static void settings_above(void **state)
     assert_string_equal(names, "b.json config.json");
 }
 
+/* torch_npu writes the rows of the NPU last. The word that tells them is found wherever it lies,
+ * across the ends of what is read at a time too, and not looked for in a trace of Kineto. */
+static void words_far_behind(void **state)
+{
+    enum { READ = 256 << 10, ROOM = 3 * READ };
+    static const char word[] = "\"Ascend Hardware\"";
+    static const int places[] = {READ, READ + 70000, 2 * READ - 32, ROOM - 20};
+    struct scratch *s = *state;
+    struct tacho_error err = {0};
+    enum store_format format;
+    char *text = malloc(ROOM), path[300];
+    assert_non_null(text);
+    snprintf(path, sizeof path, "%s/a.json", s->folder);
+    for (int i = 0; i < 4 * 40; i++) {
+        memset(text, ' ', ROOM);
+        memcpy(text, "[{\"ph\":\"X\",\"ts\": \"1\"", 21);
+        memcpy(text + places[i / 40] - i % 40, word, sizeof word - 1);
+        put_bytes(s, "a.json", text, ROOM);
+        OK(&err, store_format_of(path, &format, &err));
+        assert_int_equal(format, STORE_FORMAT_ASCEND);
+    }
+    memcpy(text, "[{\"ph\":\"X\",\"ts\": 1  ", 20);
+    put_bytes(s, "a.json", text, ROOM);
+    OK(&err, store_format_of(path, &format, &err));
+    assert_int_equal(format, STORE_FORMAT_KINETO);
+    free(text);
+}
+
 /* Not compared with each other: 20,000 files are 200 million pairs. */
 static void many(void **state)
 {
@@ -153,8 +181,12 @@ static void many(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
-    const struct CMUnitTest tests[] = {TEST(newest_session), TEST(newest_of_worker),
-                                       TEST(most_of_ascend), TEST(formats_of_a_capture),
-                                       TEST(settings_above), TEST(many)};
+    const struct CMUnitTest tests[] = {TEST(newest_session),
+                                       TEST(newest_of_worker),
+                                       TEST(most_of_ascend),
+                                       TEST(formats_of_a_capture),
+                                       TEST(settings_above),
+                                       TEST(words_far_behind),
+                                       TEST(many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
