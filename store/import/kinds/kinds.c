@@ -33,6 +33,9 @@ struct signature {
     "give the trace: the *_results.db or *_results.json, or the folder with *_kernel_trace.csv"
 #define HINT_NVPROF \
     "record with Nsight Systems, which replaces nvprof, and export it: nsys export --type sqlite"
+#define HINT_ASCEND \
+    "record a timeline: with torch_npu.profiler, or msprof --output=FOLDER CMD; then give its " \
+    "folder"
 #define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
 #define XLA_TABLE \
@@ -115,6 +118,16 @@ static const struct signature signatures[] = {
      .json = true,
      .kind = {"a trace of requests of the Triton Inference Server",
               "record the server with Nsight Systems, or with 'tacho run -- CMD'", false}},
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"StepTraceTime", "communication_not_overlapped"},
+     .kind = {"a database of sums of torch_npu", "give trace_view.json of the same folder", false}},
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"memscope_dump"},
+     .kind = {"a database of memory events of an Ascend NPU (msMemScope)", HINT_ASCEND, false}},
+    {.words = {"Op Name", "Task Duration(us)", "Current Freq"},
+     .kind = {"a table of single operators of an Ascend NPU (msprof op)", HINT_ASCEND, false}},
     {.words = {"nccl_bus_bandwidth_gbs{"},
      .kind = {"a file of Prometheus metrics of the NCCL Inspector",
               "let it write JSON: NCCL_INSPECTOR_PROM_DUMP=0", false}},
@@ -161,11 +174,15 @@ static const struct signature signatures[] = {
      .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH, false}},
 
     /* frameworks */
-    {.words = {"\"collective\"", "\"p2p\"", "Communication"},
+    {.words = {"\"collective\"", "\"p2p\"", "\"Transit Time(ms)\""},
      .json = true,
      .kind = {"a table of collectives of msprof", "give trace_view.json of the same folder",
               false}},
-    {.words = {"\"start_info\"", "\"config\"", "\"torch_npu_version\""},
+    {.words = {"\"start_info\"", "\"config\""},
+     .json = true,
+     .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder",
+              false}},
+    {.words = {"\"ENV_VARIABLES\"", "\"ASCEND_GLOBAL_LOG_LEVEL\""},
      .json = true,
      .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder",
               false}},

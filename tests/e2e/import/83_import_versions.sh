@@ -198,6 +198,10 @@ refused() { # STATUS FILE WORDS
 }
 refused 4 locks.pb "a pprof profile of 'contentions'"
 refused 4 ascend.db "a database of Ascend's profilers"
+refused 4 memscope_dump.db 'a database of memory events of an Ascend NPU'
+refused 4 analysis.db 'a database of sums of torch_npu'
+refused 4 OpBasicInfo.csv 'a table of single operators of an Ascend NPU'
+refused 4 communication_matrix.json 'a table of collectives of msprof'
 refused 4 only_locks "only_locks: no trace that tacho can read: locks.pb: a pprof profile of 'contentions'"
 refused 4 only_database "no trace that tacho can read: below/ascend.db: this is a database of Ascend's profilers"
 refused 3 only_empty 'no trace that tacho can read: below/rank0.json: the file is empty'

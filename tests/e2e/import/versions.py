@@ -773,6 +773,11 @@ def make(folder):
         put(f"ranks/rank{rank}/trace.json", one)
         put(f"lora/rank16/host-{'ab'[rank == 5]}.json", one)  # a rank of another kind, that of a matrix
     put("ascend.db", b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE STRING_IDS CREATE TABLE CANN_API" + bytes(3000))
+    for name, table in (("memscope_dump.db", "CREATE TABLE memscope_dump"),
+                        ("analysis.db", "CREATE TABLE StepTraceTime (step TEXT, communication_not_overlapped NUMERIC)")):
+        put(name, b"SQLite format 3\0" + bytes(84) + table.encode() + bytes(3000))
+    put("OpBasicInfo.csv", "Op Name,Op Type,Task Duration(us),Block Dim,Device Id,Current Freq,Rated Freq,\ngemm,mix,5.7,1,0,1800,1800,\n")
+    put("communication_matrix.json", {"step50": {"p2p": {}, "collective": {"allreduce-top1@17": {"0-1": {"Transit Time(ms)": 2.1}}}}})
     # folders of which nothing can be read say why: of a profile that is read first, settings beside it say less
     put("only_locks/locks.pb", profile([("contentions", "count")], [((1,), (5,))], 1, ("contentions", "count")))
     put("only_locks/config.json", {"a": 1})
