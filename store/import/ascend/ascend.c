@@ -146,16 +146,10 @@ static void place_on_device(struct reading *reading, struct kj_event *event, int
         kineto_put_argument(event, KINETO_ARG_STREAM, "stream", kineto_span(stream));
 }
 
-/* What a task is by its type, else by its name. */
-static enum ascend_task task_of(struct kj_span type, struct kj_span name)
+static struct ascend_text text_of(struct kj_span span)
 {
-    type = kineto_inside(type);
-    name = kineto_inside(name);
-    enum ascend_task by_type = ascend_task_of(type.text, type.bytes),
-                     by_name = ascend_task_of(name.text, name.bytes);
-    if (by_type == ASCEND_TASK_COPY || by_name == ASCEND_TASK_COPY)
-        return ASCEND_TASK_COPY;
-    return by_type != ASCEND_TASK_KERNEL ? by_type : by_name;
+    span = kineto_inside(span);
+    return (struct ascend_text){span.text, span.bytes};
 }
 
 static bool is_line(const struct reading *reading, const struct kj_event *event, int64_t pid,
@@ -193,7 +187,7 @@ static void translate_task(struct reading *reading, struct kj_event *event, int6
     const char *category = "\"kernel\"";
     int64_t number;
     if (type)
-        task = task_of(type->value, event->field[KJ_NAME]);
+        task = ascend_task_of(text_of(type->value), text_of(event->field[KJ_NAME]));
     if (task == ASCEND_TASK_WAIT)
         category = "\"cuda_sync\"";
     else if (task == ASCEND_TASK_COPY)

@@ -113,9 +113,11 @@ static void put_payload(struct kineto_text *payload, struct imp_cell shapes, str
 }
 
 /* What the row is of: a kernel, a copy, or a task that only waits. */
-static void fill_kind(struct imp_cell core, struct imp_slice *slice, struct store_detail *detail)
+static void fill_kind(struct imp_cell core, struct imp_cell name, struct imp_slice *slice,
+                      struct store_detail *detail)
 {
-    enum ascend_task task = ascend_task_of(core.text, core.bytes);
+    enum ascend_task task = ascend_task_of((struct ascend_text){core.text, core.bytes},
+                                           (struct ascend_text){name.text, name.bytes});
     slice->category = "kernel";
     detail->schema = "gpu.kernel";
     if (task == ASCEND_TASK_COPY) {
@@ -165,8 +167,8 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
     put_payload(payload, cell_of(reading, cell, count, COLUMN_SHAPES),
                 cell_of(reading, cell, count, COLUMN_TYPES),
                 cell_of(reading, cell, count, COLUMN_TYPE));
-    fill_kind(core, &slice, &detail);
-    if (!name.bytes)
+    fill_kind(core, name, &slice, &detail);
+    if (!name.bytes || imp_cell_is_one_of(name, "N/A"))
         name = core;
     detail.payload = payload->data && *payload->data ? payload->data : NULL;
     detail.collective = collective ? "collective" : NULL;

@@ -2,6 +2,7 @@
  *
  * What the names of tasks and of folders of an Ascend capture say.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,26 +17,37 @@
 
 #define RANK_MOST (1 << 24)
 
-static bool begins_with_one(const char *text, size_t bytes, const char *const *words, size_t count)
+/* Does the text begin with one of the words? Case does not count, and ' ' is '_'. */
+static bool begins_with_one(struct ascend_text text, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(words[i]);
-        if (bytes >= length && !memcmp(text, words[i], length))
+        size_t length = strlen(words[i]), same = 0;
+        while (same < length && same < text.bytes &&
+               (text.text[same] == ' ' ? '_' : toupper((unsigned char)text.text[same])) ==
+                   words[i][same])
+            same++;
+        if (same == length)
             return true;
     }
     return false;
 }
 
-enum ascend_task ascend_task_of(const char *text, size_t bytes)
+#define BEGINS(text, words) begins_with_one(text, words, sizeof(words) / sizeof *(words))
+
+enum ascend_task ascend_task_of(struct ascend_text type, struct ascend_text name)
 {
-    static const char *const waits[] = {"EVENT",       "NOTIFY",  "PLACE_HOLDER",
-                                        "WRITE_VALUE", "CAPTURE", "MODEL_",
-                                        "PROFILER",    "STREAM_", "LABEL"};
-    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy", "REDUCE_ASYNC"};
-    if (begins_with_one(text, bytes, copies, sizeof copies / sizeof *copies))
+    /* a kernel may be called LabelSmoothing: what computes is told by its type alone */
+    static const char *const computes[] = {"AI_C", "AI_V", "AIC",  "AIV",
+                                           "MIX_", "DSA",  "DVPP", "KERNEL_"};
+    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "REDUCE_ASYNC"};
+    static const char *const waits[] = {"EVENT",   "NOTIFY",      "PLACE_HOLDER", "WRITE_VALUE",
+                                        "MODEL_",  "PROFIL",      "CAPTURE",      "LABEL",
+                                        "STREAM_", "TASK_TIMEOUT"};
+    if (BEGINS(type, computes))
+        return ASCEND_TASK_KERNEL;
+    if (BEGINS(type, copies) || BEGINS(name, copies))
         return ASCEND_TASK_COPY;
-    return begins_with_one(text, bytes, waits, sizeof waits / sizeof *waits) ? ASCEND_TASK_WAIT
-                                                                             : ASCEND_TASK_KERNEL;
+    return BEGINS(type, waits) || BEGINS(name, waits) ? ASCEND_TASK_WAIT : ASCEND_TASK_KERNEL;
 }
 
 /* Length of the path of the folder that a capture of a framework fills; 0: the path names none. */

@@ -10,9 +10,13 @@
 
 enum ascend_task { ASCEND_TASK_KERNEL, ASCEND_TASK_COPY, ASCEND_TASK_WAIT };
 
-/* What a task of the NPU is, by its type ("AI_CORE", "NOTIFY_WAIT") or its name; the text is not
- * terminated. */
-enum ascend_task ascend_task_of(const char *text, size_t bytes);
+struct ascend_text {
+    const char *text; /* not terminated */
+    size_t bytes;
+};
+
+/* What a task of the NPU is, by its type ("AI_CORE", "NOTIFY_WAIT"), else by its name. */
+enum ascend_task ascend_task_of(struct ascend_text type, struct ascend_text name);
 
 /* The rank of the capture that a file belongs to; STORE_ABSENT: nothing says it. torch_npu and
  * MindSpore write profiler_info_RANK.json into the folder of a capture (*_ascend_pt, *_ascend_ms);

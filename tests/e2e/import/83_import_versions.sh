@@ -38,7 +38,7 @@ is "a table of Level0" "$(rows_of level0.tacho "$slices ORDER BY start" | cut -d
     'aclnnMatmul_MatMulV2,kernel,0,420500 hcom_allReduce__445_0_1,kernel,100000,300000 aclnnMul_Mul,kernel,0,18320 '
 import task_time.csv tasks.tacho
 is "a table of tasks" "$(rows_of tasks.tacho "$slices ORDER BY start" | cut -d, -f1,2,6 | tr '\n' ' ')" \
-    'MatMul_1,kernel,420500 EVENT_WAIT,sync,10000 MEMCPY_ASYNC,memcpy,30000 '
+    'MatMul_1,kernel,420500 EVENT_WAIT,sync,10000 MEMCPY_ASYNC,memcpy,30000 TASK_TIMEOUT_SET,sync,94000 PROFILING_DISABLE,sync,20 LabelSmoothing,kernel,5000 '
 import cluster cluster.tacho
 is "ranks of a cluster" "$(rows_of cluster.tacho "SELECT rank FROM process WHERE rank IS NOT NULL ORDER BY rank" | sort -u | tr '\n' ' ')" '4 6 '
 grep -q ': 2 files,' err || fail "not one timeline a rank: $(cat err)"
@@ -71,6 +71,18 @@ is "slices" "$(rows_of sliced.tacho "SELECT count(DISTINCT process), count(*), c
 import tables tables.tacho
 is "slices of a table" "$(rows_of tables.tacho "SELECT count(DISTINCT process), count(*), count(DISTINCT track) FROM slice s
     JOIN track t ON t.id = s.track")" 1,2,1
+# rows of the NPU behind those of Python: in a folder whose top has settings alone, and as a file; its own sums
+for in in npu/host_55_2026_ascend_pt npu npu/host_55_2026_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json; do
+    rm -f order.tacho
+    import "$in" order.tacho
+    grep -q ': 1 file,' err || fail "$in: not the timeline alone: $(cat err)"
+    is "$in: its program, what is lost" "$(rows_of order.tacho "SELECT program, (SELECT count(*) FROM loss) FROM process")" Python,0
+    "$TACHO" report order.tacho --json > order.json || fail "$in: the report"
+    python3 "$here/formats.py" ascend order.json order.tacho > out || fail "$in: the overlap rows: $(cat out)"
+done
+is "tasks that wait" "$(rows_of order.tacho "SELECT n.text, c.text FROM slice s JOIN track t ON t.id = s.track JOIN string n ON n.id = s.name
+    JOIN string c ON c.id = s.category WHERE t.device = 'gpu:5' AND t.tid = 5 ORDER BY start" | tr '\n' ' ')" \
+    'Notify Wait,sync Write Value,sync TASK_TIMEOUT_SET,sync '
 
 # AMD: rocmProfileData, counters without a trace of kernels, Perfetto
 import trace.rpd rpd.tacho

@@ -51,7 +51,10 @@ SUMMARY = ("Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task 
 TASKS = ("Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
          '0,MatMul_1,KERNEL_AICORE,2,5,420.5,"1774670741777000.000\t","1774670741777420.500\t"\n'
          '0,,EVENT_WAIT,2,6,10.0,"1774670741777420.500\t","1774670741777430.500\t"\n'
-         '0,MEMCPY_ASYNC,MEMCPY_ASYNC,2,7,30.0,"1774670741777430.500\t","1774670741777460.500\t"\n')
+         '0,MEMCPY_ASYNC,MEMCPY_ASYNC,2,7,30.0,"1774670741777430.500\t","1774670741777460.500\t"\n'
+         '0,N/A,TASK_TIMEOUT_SET,2,8,94.0,"1774670741777460.500\t","1774670741777554.500\t"\n'
+         '0,N/A,PROFILING_DISABLE,2,9,0.02,"1774670741777554.500\t","1774670741777554.520\t"\n'
+         '0,LabelSmoothing,AI_VECTOR_CORE,2,10,5.0,"1774670741777560.000\t","1774670741777565.000\t"\n')
 
 
 def ascend_folders(put):
@@ -71,6 +74,25 @@ def ascend_folders(put):
         below = f"prof/PROF_00000{device}_2026_ABC/mindstudio_profiler_output"
         put(f"{below}/op_summary_2026.csv", SUMMARY)
         put(f"{below}/task_time_2026.csv", TASKS)
+
+
+def ascend_order(put):
+    """A capture as torch_npu orders it: all rows of Python, more than the first 256 KiB, before the first row that says that there is an NPU.
+    Tasks that wait have names with blanks. Beside it lie settings and tables."""
+    events = ascend()
+    start = 1704161511420000
+    rows = [{"ph": "X", "name": "aten::empty", "pid": 10, "tid": 10, "ts": f"{start + i % 2000}.000", "dur": 0.5, "cat": "cpu_op",
+             "args": {"Sequence number": -1, "Fwd thread id": 0, "Input Dims": ";\r\n;\r\n"}} for i in range(3000)]
+    tasks = [{"ph": "X", "name": name, "pid": 3, "tid": 5, "ts": f"{start + at}.000", "dur": dur, "args": {"Task Type": kind}}
+             for name, kind, at, dur in (("Notify Wait", "Notify Wait", 100, 800), ("Write Value", "Write Value", 900, 50),
+                                         ("TASK_TIMEOUT_SET", "Other", 1400, 500))]
+    top = "npu/host_55_2026_ascend_pt"
+    put(f"{top}/profiler_info_3.json", {"config": {"common_config": {}}, "start_info": {"freq": 100}, "end_info": {}, "rank_id": 3})
+    put(f"{top}/profiler_metadata.json", {"ENV_VARIABLES": {"ASCEND_GLOBAL_LOG_LEVEL": ""}})
+    put(f"{top}/ASCEND_PROFILER_OUTPUT/trace_view.json", rows + events + tasks)
+    put(f"{top}/ASCEND_PROFILER_OUTPUT/kernel_details.csv", LEVEL0)
+    put(f"{top}/ASCEND_PROFILER_OUTPUT/communication_matrix.json",
+        {"step50": {"p2p": {}, "collective": {"allreduce-top1@17": {"0-1": {"Transport Type": "HCCS", "Transit Time(ms)": 2.1}}}}})
 
 
 def graph_iteration(model, number, device):
@@ -693,6 +715,7 @@ def make(folder):
     put("task_time.csv", TASKS)
     ascend_folders(put)
     ascend_pieces(put)
+    ascend_order(put)
     rpd(f"{folder}/trace.rpd")
     rpd3(f"{folder}/two.rpd")
     put("rpd.json", rpd_json())
