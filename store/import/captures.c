@@ -18,6 +18,8 @@ enum sharing {
     SHARED_STEM,    /* 1: of a file in a format that says all */
     SHARED_ASCEND,  /* the most that a file says of the capture */
     SHARED_SESSION, /* the last file, twice; plus 1: those behind have several times */
+    SHARED_FOLDER,  /* 1: there is a file in it, or in a PROF_* below it, that says more than a
+                     * copy for viewers */
 };
 
 /* The value for the first `bytes` of a path; NULL: there is none. */
@@ -31,6 +33,13 @@ static int shared_put(struct imp_map *shared, enum sharing kind, const char *pat
                       int64_t value)
 {
     return imp_map_put(shared, (int64_t)store_hash_bytes(path, bytes), kind, value);
+}
+
+/* Name of a file. */
+static const char *name_of(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    return name ? name + 1 : path;
 }
 
 /* ---- several times of a worker -------------------------------------------------------------------------------------------------- */
@@ -90,8 +99,7 @@ static int find_later_session(struct imp_map *shared, const struct imp_files *fi
 /* Length of a path without what its name says of the format. */
 static size_t stem_length(const char *path)
 {
-    const char *name = strrchr(path, '/');
-    name = name ? name + 1 : path;
+    const char *name = name_of(path);
     const char *end = strstr(name, ".xplane.pb");
     end = end ? end : strstr(name, ".trace.json");
     end = end ? end : strchr(name, '.');
@@ -125,8 +133,7 @@ static int ascend_worth(const struct imp_file *file)
     static const char *const names[] = {"hccl",           "task_time", "op_summary",
                                         "kernel_details", "msprof",    "trace_view"};
     const int count = sizeof names / sizeof *names;
-    const char *name = strrchr(file->path, '/');
-    name = name ? name + 1 : file->path;
+    const char *name = name_of(file->path);
     for (int i = 0; is_ascend(file) && i < count; i++)
         if (!strncmp(name, names[i], strlen(names[i])))
             return i + 1;
@@ -140,6 +147,27 @@ static bool says_all(enum store_format format)
     return format == STORE_FORMAT_XPLANE || format == STORE_FORMAT_ROCPD;
 }
 
+bool imp_files_is_view(const char *path)
+{
+    static const char *const names[] = {"perfetto_trace.json", "ascend_timeline_display_",
+                                        "gpu_timeline_display_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(name_of(path), names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+/* Length of the path of the folder in which a view of the file's capture would lie; 0: no profiler
+ * that makes views wrote this file. */
+static size_t view_length(const struct imp_file *file)
+{
+    const char *prof = strstr(file->path, "/PROF_");
+    bool xla = file->format == STORE_FORMAT_XPLANE || file->format == STORE_FORMAT_XLA_JSON;
+    if (is_ascend(file) && prof)
+        return (size_t)(prof - file->path) + 1;
+    return xla ? (size_t)(name_of(file->path) - file->path) : 0;
+}
+
 /* Notes what a file says of its capture. */
 static int note_capture(struct imp_map *shared, const struct imp_file *file)
 {
@@ -148,7 +176,10 @@ static int note_capture(struct imp_map *shared, const struct imp_file *file)
     int rc = 0;
     if (file->unread)
         return 0;
-    if (says_all(file->format))
+    size_t view = imp_files_is_view(file->path) ? 0 : view_length(file);
+    if (view)
+        rc = shared_put(shared, SHARED_FOLDER, file->path, view, 1);
+    if (!rc && says_all(file->format))
         rc = shared_put(shared, SHARED_STEM, file->path, stem, 1);
     if (!rc && is_ascend(file)) {
         const int64_t *known = shared_find(shared, SHARED_ASCEND, file->path, ascend);
@@ -163,6 +194,9 @@ static int note_capture(struct imp_map *shared, const struct imp_file *file)
 static bool has_twin(const struct imp_map *shared, const struct imp_file *file)
 {
     bool beside = file->format == STORE_FORMAT_KINETO && strstr(file->path, "PROF_");
+    size_t folder = (size_t)(name_of(file->path) - file->path);
+    if (imp_files_is_view(file->path) && shared_find(shared, SHARED_FOLDER, file->path, folder))
+        return true;
     const int64_t *known = shared_find(shared, SHARED_STEM, file->path, stem_length(file->path));
     if (known && !says_all(file->format)) /* two that both say all are two captures */
         return true;
@@ -228,8 +262,7 @@ struct piece_name {
 static bool read_piece_name(const char *path, struct piece_name *piece)
 {
     static const char slice[] = "_slice_";
-    const char *name = strrchr(path, '/'), *at;
-    name = name ? name + 1 : path;
+    const char *name = name_of(path), *at;
     at = name + strcspn(name, "0123456789.");
     *piece = (struct piece_name){.slice = 0};
     if (strncmp(name, "msprof", 6) && strncmp(name, "op_summary", 10) &&

@@ -152,7 +152,7 @@ static int folder_file(struct imp_files *files, const char *name, const struct s
     int status = files_add(files, name, format, trace ? st->st_size : 0, true, err);
     if (!status) {
         files->file[files->count - 1].unread = unread;
-        files->file[files->count - 1].doubtful = doubtful;
+        files->file[files->count - 1].doubtful = doubtful || imp_files_is_view(name);
     }
     return status;
 }

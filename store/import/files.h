@@ -17,7 +17,7 @@ struct imp_file {
     int worth;
     /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
     const char *unread;
-    bool doubtful;  /* JSON of a folder, such as settings, that may be no trace */
+    bool doubtful;  /* JSON of a folder that may be no trace (settings), or not the best one */
     bool continues; /* it goes on with the timeline or table of the file before it */
 };
 
@@ -36,6 +36,9 @@ struct imp_files {
 int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files,
                  struct tacho_error *err);
 void imp_files_clear(struct imp_files *files);
+/* Does a profiler give this name to what it makes of a capture for a viewer, beside the capture?
+ * JAX (create_perfetto_trace=True) and MindSpore do. */
+bool imp_files_is_view(const char *path);
 /* Leaves out those files from `first` on, sorted by name, of which others say more or are newer
  * (captures.c). 0 or TACHO_ENOMEM. */
 int imp_files_drop_superseded(struct imp_files *files, size_t first);

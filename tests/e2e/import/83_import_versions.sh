@@ -83,6 +83,9 @@ done
 is "tasks that wait" "$(rows_of order.tacho "SELECT n.text, c.text FROM slice s JOIN track t ON t.id = s.track JOIN string n ON n.id = s.name
     JOIN string c ON c.id = s.category WHERE t.device = 'gpu:5' AND t.tid = 5 ORDER BY start" | tr '\n' ' ')" \
     'Notify Wait,sync Write Value,sync TASK_TIMEOUT_SET,sync '
+import mindspore mindspore.tacho
+is "MindSpore: the capture, not what was made for a viewer" "$(rows_of mindspore.tacho "SELECT count(DISTINCT process), (SELECT count(*) FROM step)
+    FROM track") $(rows_of mindspore.tacho 'SELECT source FROM loss')" "1,1 flops_summary_0.json"
 
 # AMD: rocmProfileData, counters without a trace of kernels, Perfetto
 import trace.rpd rpd.tacho

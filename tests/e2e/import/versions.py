@@ -95,6 +95,14 @@ def ascend_order(put):
         {"step50": {"p2p": {}, "collective": {"allreduce-top1@17": {"0-1": {"Transport Type": "HCCS", "Transit Time(ms)": 2.1}}}}})
 
 
+def mindspore(put):
+    """A folder of MindSpore: what it made for its viewer, and below it the capture."""
+    for name in ("ascend", "gpu"):
+        put(f"mindspore/{name}_timeline_display_0.json", [{"name": "GetNext", "ph": "X", "tid": "0", "ts": 6.0, "dur": 5.0, "pid": 9000}])
+    put("mindspore/flops_summary_0.json", {"FLOPs": 8167.743})
+    put("mindspore/PROF_1_2026_A/device_0/timeline/msprof_0_2_1.json", graph_iteration(2, 1, 0))
+
+
 def graph_iteration(model, number, device):
     """What msprof exports of one iteration of a graph (MindSpore): in 600 us 400 of a kernel, 150 of an all-reduce, 20 of a copy. The rows
     of the step trace span all of them. Times are since the machine was started."""
@@ -716,6 +724,7 @@ def make(folder):
     ascend_folders(put)
     ascend_pieces(put)
     ascend_order(put)
+    mindspore(put)
     rpd(f"{folder}/trace.rpd")
     rpd3(f"{folder}/two.rpd")
     put("rpd.json", rpd_json())

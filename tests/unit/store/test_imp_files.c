@@ -117,6 +117,38 @@ static void formats_of_a_capture(void **state)
     assert_string_equal(names, "run.db run.xplane.pb");
 }
 
+/* What a profiler makes of a capture for a viewer, beside it, is no capture of its own. */
+static void views_of_a_capture(void **state)
+{
+    static const char profile[] = "\n\016\022\014/device:GPU:",
+                      json[] = "{\"traceEvents\":[{\"args\":{\"name\":\"/host:CPU\"}}]}",
+                      timeline[] = "[{\"name\":\"Ascend Hardware\",\"ph\":\"M\"}]";
+    struct scratch *s = *state;
+    char names[1000];
+    put(s, "perfetto_trace.json", json);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "perfetto_trace.json");
+    put(s, "host.trace.json", json);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "host.trace.json");
+    put_bytes(s, "host.xplane.pb", profile, sizeof profile - 1);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "host.xplane.pb");
+    char path[300];
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const put_before[] = {"perfetto_trace.json", "host.trace.json",
+                                                 "host.xplane.pb"};
+        snprintf(path, sizeof path, "%s/%s", s->folder, put_before[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    put(s, "ascend_timeline_display_0.json", kineto);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "ascend_timeline_display_0.json");
+    put(s, "PROF_1/device_0/timeline/msprof_0_1_1.json", timeline);
+    assert_int_equal(read_of(s, names, sizeof names), 0);
+    assert_string_equal(names, "PROF_1/device_0/timeline/msprof_0_1_1.json");
+}
+
 /* Settings do not keep a folder from being searched below. */
 static void settings_above(void **state)
 {
@@ -181,12 +213,9 @@ static void many(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
-    const struct CMUnitTest tests[] = {TEST(newest_session),
-                                       TEST(newest_of_worker),
-                                       TEST(most_of_ascend),
-                                       TEST(formats_of_a_capture),
-                                       TEST(settings_above),
-                                       TEST(words_far_behind),
-                                       TEST(many)};
+    const struct CMUnitTest tests[] = {TEST(newest_session),     TEST(newest_of_worker),
+                                       TEST(most_of_ascend),     TEST(formats_of_a_capture),
+                                       TEST(views_of_a_capture), TEST(settings_above),
+                                       TEST(words_far_behind),   TEST(many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
