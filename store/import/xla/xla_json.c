@@ -216,6 +216,14 @@ static void translate_host(struct kj_event *event)
     rename_argument(event, "correlation_id", KINETO_ARG_CORRELATION, "correlation");
 }
 
+/* The plane of the host is the program. */
+static void name_program(struct kj_event *event)
+{
+    struct kj_arg *name = kineto_argument(event, "name");
+    if (name && kineto_equals(name->value, "/host:CPU"))
+        name->value = kineto_span("\"XLA program\"");
+}
+
 static bool translate(void *ctx, struct kj_event *event)
 {
     struct reading *reading = ctx;
@@ -223,6 +231,8 @@ static bool translate(void *ctx, struct kj_event *event)
     const struct plane *plane = &host;
     struct line *line = NULL;
     int64_t pid;
+    if (kineto_equals(event->field[KJ_NAME], "process_name"))
+        name_program(event);
     if (!kineto_equals(event->field[KJ_PH], "X"))
         return !kineto_is_null(event->field[KJ_PH]);
     const int64_t *index =

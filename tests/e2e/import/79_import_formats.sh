@@ -131,6 +131,9 @@ cd .. || exit 1
 python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" x.tacho || fail "the kernels of the XPlane"
 "$TACHO" import "$public/jax_te_fused.trace.json.gz" -o j.tacho 2> err || fail "XLA's JSON: $(cat err)"
 python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" j.tacho || fail "the kernels of XLA's JSON"
+for file in x j; do
+    [ "$("$TACHO" sql $file.tacho 'SELECT program FROM process' --csv | tail -n 1 | tr -d '\r')" = 'XLA program' ] || fail "the program of $file.tacho"
+done
 # the device works for 94 % of each step, and the thread whose calls are listed apart waits for it in block_until_ready
 for file in x j; do
     "$TACHO" report $file.tacho --json | python3 -c '
