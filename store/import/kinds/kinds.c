@@ -36,6 +36,9 @@ struct signature {
 #define HINT_ASCEND \
     "record a timeline: with torch_npu.profiler, or msprof --output=FOLDER CMD; then give its " \
     "folder"
+#define HINT_ASCEND_TEXTS \
+    "export texts: export_type=torch_npu.profiler.ExportType.Text, or msprof --export=on " \
+    "--output=PROF_FOLDER"
 #define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
 #define XLA_TABLE \
@@ -109,11 +112,8 @@ static const struct signature signatures[] = {
 
     {.first = true,
      MAGIC("SQLite format 3", 0),
-     .words = {"CANN_API", "STRING_IDS"},
-     .kind = {"a database of Ascend's profilers",
-              "export texts: export_type=torch_npu.profiler.ExportType.Text, or msprof --export=on "
-              "--output=PROF_FOLDER",
-              false}},
+     .words = {"CANN_API"},
+     .kind = {"a database of Ascend's profilers", HINT_ASCEND_TEXTS, false}},
     {.words = {"\"timestamps\"", "\"REQUEST_START\"", "\"ns\""},
      .json = true,
      .kind = {"a trace of requests of the Triton Inference Server",
@@ -121,7 +121,7 @@ static const struct signature signatures[] = {
     {.first = true,
      MAGIC("SQLite format 3", 0),
      .words = {"StepTraceTime", "communication_not_overlapped"},
-     .kind = {"a database of sums of torch_npu", "give trace_view.json of the same folder", false}},
+     .kind = {"a database of sums of torch_npu", HINT_ASCEND_TEXTS, false}},
     {.first = true,
      MAGIC("SQLite format 3", 0),
      .words = {"memscope_dump"},
