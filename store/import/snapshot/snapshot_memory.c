@@ -199,6 +199,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
 static void read_pool(const struct pickle_box *dict, struct snapshot_live *live)
 {
     const struct pickle_box *id = pickle_list(dict, "segment_pool_id");
+    id = id ? id : pickle_list(dict, "pool_id");
     for (size_t i = 0; id && id->count == 2 && i < 2; i++)
         if (id->value[i].type == PICKLE_INT)
             live->pool[i] = id->value[i].number;

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose allocator is known to the byte (allocator_model.py): what tacho reads of their snapshots, and what it says of other settings.
+usage: allocator_cases.py TACHO [CASE...]"""
+import json, random, subprocess, sys
+
+from allocator_model import Allocator, MB
+
+TACHO = sys.argv[1]
+
+
+def report(path):
+    done = subprocess.run([TACHO, "report", path, "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{path}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def device_of(allocator, path, last=None):
+    """The device of the report of a snapshot, whose totals must be those of the allocator."""
+    truth = allocator.dump(path, last)
+    device = report(path)["allocator"][0]
+    same(path, {key: device[key] for key in truth}, truth)
+    return device
+
+
+def same(what, found, wanted):
+    if found != wanted:
+        sys.exit(f"{what}: found {found}, wanted {wanted}")
+
+
+def settings_of(device, key):
+    return {row["setting"]: row[key] for row in device["settings"]}
+
+
+def random_program(allocator, seed, steps=200, least=9, most=26, pools=((0, 0),), streams=1, empties=False):
+    """Requests of 2**least to 2**most bytes that come and go."""
+    draw, held = random.Random(seed), []
+    for _ in range(steps):
+        if held and draw.random() < 0.46:
+            allocator.free(held.pop(draw.randrange(len(held))))
+        elif empties and draw.random() < 0.03:
+            allocator.empty_cache()
+        else:
+            block = allocator.malloc(int(2 ** draw.uniform(least, most)), 64 * draw.randrange(streams), draw.choice(pools))
+            if block:
+                held.append(block)
+    return allocator
+
+
+# ---- what is read
+
+
+def pools_that_events_name():
+    """A private pool that is given back before the snapshot: only events name it."""
+    allocator = Allocator(names_pools=True)
+    allocator.malloc(100)
+    for _ in range(3):
+        allocator.free(allocator.malloc(1000 * MB))
+        for block in [allocator.malloc(100 * MB, pool=(0, 1)) for _ in range(10)]:
+            allocator.free(block)
+    allocator.empty_cache((0, 1))
+    device = device_of(allocator, "named.pickle")
+    same("a named pool", (device["exact"], device["replayed"]), (True, 34))
+
+
+if __name__ == "__main__":
+    for case in (pools_that_events_name,):
+        if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
+            case()
+            print(case.__name__)
