@@ -255,7 +255,8 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
     struct snapshot_block block = {.address = pickle_int(dict, "address"),
                                    .bytes = pickle_int(dict, "size"),
                                    .requested = pickle_int(dict, "requested_size"),
-                                   .active = state && !strncmp(state->text, "active", 6)};
+                                   .active = state && !strncmp(state->text, "active", 6),
+                                   .allocated = state && !strcmp(state->text, "active_allocated")};
     struct pickle_box *frames = pickle_list(dict, "frames"),
                       *history = pickle_list(dict, "history");
     /* PyTorch 2.0: what the block holds is the first entry of what it held. */
@@ -319,7 +320,8 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
         final.live.stack = block->stack;
         if (!block->active)
             continue;
-        snapshot->device[number].allocated_end += final.live.bytes;
+        if (block->allocated)
+            snapshot->device[number].allocated_end += final.live.bytes;
         rc = add_final(snapshot, final);
     }
     snapshot->block_count = 0;

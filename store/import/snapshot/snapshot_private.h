@@ -76,7 +76,7 @@ struct snapshot {
     struct snapshot_block {
         int64_t address, bytes, requested;
         struct snapshot_stack stack;
-        bool active;
+        bool active, allocated; /* active, not allocated: given back, but the device uses it yet */
     } * block;
     size_t block_count, block_room;
     /* What was there at the time of the snapshot: addresses whose rows end open. */

@@ -64,8 +64,18 @@ def pools_that_events_name():
     same("a named pool", (device["exact"], device["replayed"]), (True, 34))
 
 
+def blocks_that_await_their_free():
+    """What the program gave back while the device used it is no longer allocated, and not free yet."""
+    allocator = Allocator()
+    kept, given_back = allocator.malloc(30 * MB), allocator.malloc(100 * MB)
+    allocator.free(given_back, later=True)
+    device_of(allocator, "awaits.pickle")
+    tags = {tag["name"]: tag for tag in report("awaits.pickle")["memory"]["tags"]}
+    same("allocated", (tags["allocated"]["current_bytes"], tags["allocated"]["peak_bytes"]), (kept.requested, 130 * MB))
+
+
 if __name__ == "__main__":
-    for case in (pools_that_events_name,):
+    for case in (pools_that_events_name, blocks_that_await_their_free):
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
             case()
             print(case.__name__)
