@@ -286,7 +286,6 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     if (number == STORE_ABSENT)
         number = pickle_int(dict, "seq_id");
     bool completed = !strcmp(state, "completed") || !strcmp(state, "retired");
-    snapshot->unfinished += !completed;
     place(dict, &slice);
     if (!completed)
         slice.dur = STORE_ABSENT;

@@ -195,7 +195,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
     }
 }
 
-/* The id of the pool that a segment is of, or that an event names: newer versions may do so. */
+/* The id of the pool that a segment is of, or that an event of newer versions names. */
 static void read_pool(const struct pickle_box *dict, struct snapshot_live *live)
 {
     const struct pickle_box *id = pickle_list(dict, "segment_pool_id");
@@ -213,7 +213,6 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
                                  .block = STORE_ABSENT,
                                  .stream = pickle_int(dict, "stream"),
                                  .freed = STORE_ABSENT};
-    snapshot->events++;
     snapshot->rows.run->events++;
     number = number < SNAPSHOT_DEVICES ? number : SNAPSHOT_DEVICES - 1;
     struct snapshot_device *device = &snapshot->device[number];

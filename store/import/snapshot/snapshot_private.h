@@ -95,7 +95,7 @@ struct snapshot {
     size_t known_count, known_room;
     struct imp_map stacks;  /* key of frames -> place in `known`, from 1 on */
     struct imp_map details; /* key of what is said of a block or segment -> detail */
-    int64_t events, entries, segments_seen, unfinished;
+    int64_t entries, segments_seen;
     int64_t slots_seen;    /* of maps, in the search for parts of expandable segments */
     int64_t no_stack;      /* the string of a block without frames */
     struct imp_map groups; /* process group by hash of its name -> index in `group` */
