@@ -15,16 +15,39 @@
 
 /* ---- settings --------------------------------------------------------------------------------------------------------------- */
 
+/* Bytes of a setting that the snapshot has in its text alone, in MiB ("key:12"). 0: not set. */
+static int64_t setting_bytes(const char *text, const char *key)
+{
+    const char *found = text ? strstr(text, key) : NULL;
+    int64_t number = found ? strtoll(found + strlen(key), NULL, 10) : 0;
+    return number > 0 && number < INT64_MAX >> 30 ? number << 20 : 0;
+}
+
 /* The settings of the recording, by the run keys of the importer. */
 static struct caching_settings recorded_settings(const struct an_trace *trace)
 {
     const char *split = an_trace_key(trace, "allocator.max_split_size"),
-               *expandable = an_trace_key(trace, "allocator.expandable_segments");
+               *expandable = an_trace_key(trace, "allocator.expandable_segments"),
+               *divisions = an_trace_key(trace, "allocator.roundup_power2_divisions"),
+               *text = an_trace_key(trace, "allocator.settings");
     int64_t bytes = split ? strtoll(split, NULL, 10) : -1;
-    return (struct caching_settings){.expandable = expandable && *expandable == '1',
-                                     .max_split = bytes > 0 ? bytes : CACHING_UNLIMITED};
+    struct caching_settings settings = {
+        .expandable = expandable && *expandable == '1',
+        .max_split = bytes > 0 ? bytes : CACHING_UNLIMITED,
+        .non_split_rounding = setting_bytes(text, "max_non_split_rounding_mb:"),
+        .large_segment = setting_bytes(text, "large_segment_size_mb:")};
+    for (size_t i = 0; i < CACHING_DIVISIONS && divisions; i++) {
+        settings.divisions[i] = strtoll(divisions, NULL, 10);
+        divisions = strchr(divisions, ',');
+        divisions = divisions ? divisions + 1 : NULL;
+    }
+    return settings;
 }
 
+#define EVERY(n) \
+    { \
+        n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n \
+    }
 static const struct {
     const char *text;
     struct caching_settings settings;
@@ -34,8 +57,8 @@ static const struct {
     {"max_split_size_mb:128", {.max_split = 128ll << 20}},
     {"max_split_size_mb:256", {.max_split = 256ll << 20}},
     {"max_split_size_mb:512", {.max_split = 512ll << 20}},
-    {"roundup_power2_divisions:4", {.max_split = CACHING_UNLIMITED, .power2_divisions = 4}},
-    {"roundup_power2_divisions:16", {.max_split = CACHING_UNLIMITED, .power2_divisions = 16}},
+    {"roundup_power2_divisions:4", {.max_split = CACHING_UNLIMITED, .divisions = EVERY(4)}},
+    {"roundup_power2_divisions:16", {.max_split = CACHING_UNLIMITED, .divisions = EVERY(16)}},
 };
 #define TRIED (sizeof tried / sizeof *tried)
 
@@ -57,13 +80,12 @@ static int64_t requests_recorded(const struct history *history)
 
 /* Replays the history as it was, and under each setting. */
 static int try_settings(struct an_context *context, const struct history *history,
-                        struct an_allocator_device *out)
+                        const struct caching_settings *recorded, struct an_allocator_device *out)
 {
     struct an_allocator_setting *rows = an_arena_zero(context->arena, TRIED + 1, sizeof *rows);
-    struct caching_settings recorded = recorded_settings(context->trace);
     struct replay replay;
     int64_t capacity = 0;
-    int rc = rows ? history_replay(history, &recorded, true, &capacity, &replay) : TACHO_ENOMEM;
+    int rc = rows ? history_replay(history, recorded, true, &capacity, &replay) : TACHO_ENOMEM;
     if (rc)
         return rc;
     rows[0] = (struct an_allocator_setting){
@@ -79,7 +101,7 @@ static int try_settings(struct an_context *context, const struct history *histor
     /* Rows of an expandable segment are no requests: what was mapped at once may go in parts. */
     out->exact = replay.matched == replay.allocs &&
                  replay.totals.reserved_peak == out->reserved_peak &&
-                 (recorded.expandable || replay.totals.requests == requests_recorded(history));
+                 (recorded->expandable || replay.totals.requests == requests_recorded(history));
     out->fragmentation = an_num_if(replay.totals.free > 0,
                                    1 - (double)replay.totals.largest_free /
                                            (double)(replay.totals.free ? replay.totals.free : 1),
@@ -125,9 +147,10 @@ static int look_at_device(struct an_context *context, int64_t number,
                           struct an_allocator_device *out, bool *any)
 {
     struct history history;
+    const struct caching_settings recorded = recorded_settings(context->trace);
     char device[32];
     snprintf(device, sizeof device, "gpu:%" PRId64, number);
-    int rc = history_read(context->trace, device, &history);
+    int rc = history_read(context->trace, device, &recorded, &history);
     *any = !rc && history.life_count > 0;
     if (*any) {
         *out = (struct an_allocator_device){.device = number,
@@ -141,7 +164,7 @@ static int look_at_device(struct an_context *context, int64_t number,
         rc = rc ? rc : history_leaks(context, &history, out);
         rc = rc ? rc : history_in_place(context, &history, out);
         rc = rc ? rc : history_pool(&history, out);
-        rc = rc ? rc : try_settings(context, &history, out);
+        rc = rc ? rc : try_settings(context, &history, &recorded, out);
     }
     history_clear(&history);
     return rc;

@@ -41,8 +41,9 @@ struct history {
     bool private_expandable; /* a segment of a private pool is an expandable one */
 };
 
-/* Reads the tracks of a device. 0 or TACHO_ENOMEM. */
-int history_read(const struct an_trace *trace, const char *device, struct history *history);
+/* Reads the tracks of a device; `recorded`: settings of the recording. 0 or TACHO_ENOMEM. */
+int history_read(const struct an_trace *trace, const char *device,
+                 const struct caching_settings *recorded, struct history *history);
 void history_clear(struct history *history);
 
 struct replay {

@@ -488,7 +488,9 @@ static uint32_t find_free(const struct caching_model *model, int64_t bytes,
     int64_t found = model->block[index].bytes;
     if (bytes < most && found >= most) /* kept for requests that are as large */
         return NONE;
-    return bytes >= most && found >= bytes + CACHING_LARGE_ROOM ? NONE : index;
+    int64_t rounding = model->settings.non_split_rounding;
+    rounding = rounding ? rounding : CACHING_LARGE_ROOM;
+    return bytes >= most && found >= bytes + rounding ? NONE : index;
 }
 
 static bool should_split(const struct caching_model *model, const struct block *block,
@@ -505,7 +507,8 @@ static bool should_split(const struct caching_model *model, const struct block *
 static uint32_t expand(struct caching_model *model, int64_t bytes, struct caching_place place,
                        bool large)
 {
-    int64_t granule = large ? CACHING_LARGE_ROOM : CACHING_SMALL_ROOM, address = 0;
+    int64_t granule = large ? caching_large_segment(&model->settings) : CACHING_SMALL_ROOM;
+    int64_t address = 0;
     struct tail *tail = tail_of(model, place, large);
     bool at_end = tail && !model->block[tail->last].used;
     int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
@@ -542,7 +545,7 @@ static uint32_t ask_driver(struct caching_model *model, int64_t bytes, struct ca
 {
     if (expands(model, place.pool))
         return expand(model, bytes, place, large);
-    int64_t room = caching_segment_bytes(bytes);
+    int64_t room = caching_segment_bytes(&model->settings, bytes);
     reserve(model, room);
     model->totals.requests++;
     return block_new(model, (struct block){.address = segment_address(model, room),

@@ -16,12 +16,18 @@
 #include <stdint.h>
 
 #define CACHING_UNLIMITED INT64_MAX
+#define CACHING_DIVISIONS 16
 
 struct caching_settings {
-    bool expandable;          /* expandable_segments */
-    bool private_expandable;  /* for private pools, too: in newer versions */
-    int64_t max_split;        /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
-    int64_t power2_divisions; /* 0: none (roundup_power2_divisions) */
+    bool expandable;         /* expandable_segments */
+    bool private_expandable; /* for private pools, too: in newer versions */
+    int64_t max_split;       /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
+    /* What a block that may not be split has less than beyond the request, and the bytes of a
+     * segment for middling requests (max_non_split_rounding_mb, large_segment_size_mb); 0: those of
+     * PyTorch. */
+    int64_t non_split_rounding, large_segment;
+    /* roundup_power2_divisions for requests up to 2 MiB, from 2 MiB, from 4 MiB ... on; 0: none. */
+    int64_t divisions[CACHING_DIVISIONS];
 };
 
 /* What a block, or a segment, serves. */

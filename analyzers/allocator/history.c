@@ -112,10 +112,9 @@ static int add_event(struct history *history, int64_t time, enum history_kind ki
 /* The history names what was asked for. A block that was there before it and is not in the snapshot
  * any more was larger where the rest of its segment was too small to be split off. Walks from the
  * highest address down: `bound` is where the block or segment above begins. */
-static void find_block_bytes(struct history *history)
+static void find_block_bytes(struct history *history, const struct caching_settings *recorded)
 {
     const struct history_life *segment = history->life;
-    const struct caching_settings plain = {.max_split = CACHING_UNLIMITED};
     size_t segments = 0;
     int64_t bound = INT64_MAX;
     while (segments < history->life_count && history->life[segments].segment)
@@ -133,7 +132,7 @@ static void find_block_bytes(struct history *history)
             continue;
         int64_t end = segment[at - 1].address + segment[at - 1].bytes;
         int64_t gap = (above < end ? above : end) - block->address;
-        int64_t rounded = caching_round(&plain, block->bytes);
+        int64_t rounded = caching_round(recorded, block->bytes);
         bool slack = segment[at - 1].large && !segment[at - 1].expandable && gap >= rounded &&
                      gap - rounded <= SLACK_MOST;
         block->block = slack ? gap : rounded;
@@ -169,7 +168,8 @@ static void find_pools(struct history *history)
     }
 }
 
-int history_read(const struct an_trace *trace, const char *device, struct history *history)
+int history_read(const struct an_trace *trace, const char *device,
+                 const struct caching_settings *recorded, struct history *history)
 {
     int rc = 0;
     *history = (struct history){.first = INT64_MAX};
@@ -186,7 +186,7 @@ int history_read(const struct an_trace *trace, const char *device, struct histor
     for (size_t i = 0; i < history->life_count; i++)
         history->life[i].given = history->life[i].start <= history->first;
     find_pools(history);
-    find_block_bytes(history);
+    find_block_bytes(history, recorded);
     for (size_t i = 0; i < history->life_count && !rc; i++) {
         const struct history_life *life = &history->life[i];
         rc = add_event(history, life->given ? INT64_MIN : life->start,

@@ -17,14 +17,32 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return bytes >= 3 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
 }
 
+/* The divisions of roundup_power2_divisions as one text, "0,4,4...": by size, for requests from 1
+ * MiB, 2 MiB, 4 MiB ... on. The snapshot has a dict whose keys are these MiB. */
+static int round_settings(struct imp_run *run, const struct pickle_value *divisions)
+{
+    char key[16], text[16 * 22] = "";
+    int length = 0;
+    bool any = false;
+    for (int i = 0; i < 16; i++) {
+        snprintf(key, sizeof key, "%d", 1 << i);
+        int64_t number = pickle_int(divisions->box, key);
+        number = number > 0 ? number : 0;
+        any |= number > 0;
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%" PRId64, i ? "," : "",
+                           number);
+    }
+    return any ? store_run_set(run->db, "allocator.roundup_power2_divisions", text) : 0;
+}
+
 /* The settings of the allocator, as the snapshot has them. */
 static int settings(struct snapshot *snapshot, const struct pickle_box *dict)
 {
-    static const char *const keys[] = {"max_split_size", "expandable_segments",
-                                       "garbage_collection_threshold"};
+    static const char *const keys[] = {"max_split_size", "expandable_segments"};
     struct imp_run *run = snapshot->rows.run;
     static const char *const texts[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
                                         "PYTORCH_NPU_ALLOC_CONF"};
+    const struct pickle_value *divisions = pickle_get(dict, "roundup_power2_divisions");
     const struct pickle_text *text = NULL;
     char key[96];
     int rc = 0;
@@ -40,6 +58,8 @@ static int settings(struct snapshot *snapshot, const struct pickle_box *dict)
         if (value != STORE_ABSENT)
             rc = store_run_set_int(run->db, key, value);
     }
+    if (!rc && divisions && divisions->type == PICKLE_DICT)
+        rc = round_settings(run, divisions);
     return rc;
 }
 

@@ -74,8 +74,20 @@ def blocks_that_await_their_free():
     same("allocated", (tags["allocated"]["current_bytes"], tags["allocated"]["peak_bytes"]), (kept.requested, 130 * MB))
 
 
+def recorded_settings():
+    """The replay of a recording rounds as its settings say, also blocks of before the history; sizes that only the text has."""
+    by_size = [0, 2, 4, 8] + 12 * [4]
+    for name, keep, settings in (
+            ("every size", None, {"divisions": 4}), ("each size", None, {"divisions": by_size}), ("the end", 150, {"divisions": by_size}),
+            ("segments", None, {"large_segment": 24 * MB, "text": "backend:native,large_segment_size_mb:24"}),
+            ("large blocks", None, {"max_split": 32 * MB, "rounding": 64 * MB, "text": "max_split_size_mb:32,max_non_split_rounding_mb: 64"})):
+        for seed in range(2):
+            device = device_of(random_program(Allocator(**settings), seed, most=28), "settings.pickle", keep)
+            same(f"{name} {seed}", (device["exact"], device["matched"]), (True, device["replayed"]))
+
+
 if __name__ == "__main__":
-    for case in (pools_that_events_name, blocks_that_await_their_free):
+    for case in (pools_that_events_name, blocks_that_await_their_free, recorded_settings):
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
             case()
             print(case.__name__)

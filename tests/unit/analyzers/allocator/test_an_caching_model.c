@@ -28,7 +28,7 @@ static struct caching_model *model_of(struct caching_settings settings)
 static void rounding(void **state)
 {
     const struct caching_settings plain = {.max_split = CACHING_UNLIMITED},
-                                  power = {.power2_divisions = 4};
+                                  power = {.divisions = {4, 4, 8, [15] = 2}};
     (void)state;
     assert_int_equal(caching_round(&plain, 0), 512);
     assert_int_equal(caching_round(&plain, 512), 512);
@@ -36,6 +36,32 @@ static void rounding(void **state)
     assert_int_equal(caching_round(&power, 1200 * 1024), 1280 * 1024);
     assert_int_equal(caching_round(&power, 1024 * 1024), 1024 * 1024);
     assert_int_equal(caching_round(&power, 700), 1024); /* too small to be divided */
+    /* Divisions by size, also beyond the last interval; none where there are 0. */
+    assert_int_equal(caching_round(&power, 2 * MIB + 1), 2 * MIB + MIB / 2);
+    assert_int_equal(caching_round(&power, 4 * MIB + 1), 4 * MIB + MIB / 2);
+    assert_int_equal(caching_round(&power, 8 * MIB + 1), 8 * MIB + 512);
+    assert_int_equal(caching_round(&power, (MIB << 17) + 1), (MIB << 17) + (MIB << 16));
+}
+
+/* Settings of middling segments and of blocks that are not split. */
+static void sizes(void **state)
+{
+    const struct caching_settings plain = {.max_split = 64 * MIB},
+                                  own = {.max_split = 64 * MIB,
+                                         .large_segment = 12 * MIB,
+                                         .non_split_rounding = 40 * MIB};
+    int64_t first, at;
+    (void)state;
+    assert_int_equal(caching_segment_bytes(&plain, 2 * MIB), 20 * MIB);
+    assert_int_equal(caching_segment_bytes(&own, 2 * MIB), 12 * MIB);
+    assert_int_equal(caching_segment_bytes(&own, 30 * MIB), 30 * MIB);
+    for (int rounds = 0; rounds < 2; rounds++) {
+        struct caching_model *model = caching_new(rounds ? &own : &plain);
+        caching_free(model, caching_alloc(model, 130 * MIB, common, &first));
+        assert_true(caching_alloc(model, 100 * MIB, common, &at) >= 0);
+        assert_int_equal(at == first, rounds);
+        caching_free_all(model);
+    }
 }
 
 /* Small requests share a segment of 2 MiB, middling ones one of 20 MiB, large ones get their own.
@@ -225,9 +251,9 @@ static void any_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),  cmocka_unit_test(segments), cmocka_unit_test(best_fit),
-        cmocka_unit_test(settings),  cmocka_unit_test(given),    cmocka_unit_test(private_pools),
-        cmocka_unit_test(any_order),
+        cmocka_unit_test(rounding),      cmocka_unit_test(sizes),     cmocka_unit_test(segments),
+        cmocka_unit_test(best_fit),      cmocka_unit_test(settings),  cmocka_unit_test(given),
+        cmocka_unit_test(private_pools), cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests_name("an_caching_model", tests, NULL, NULL);
 }
