@@ -15,6 +15,7 @@ struct history_life {
     struct caching_place place;
     uint32_t name, stack;       /* string, stack; AN_NONE */
     bool segment, large, given; /* given: it is there before the first event */
+    bool begun;                 /* it is of the first event, not from before it */
     bool expandable;            /* a part of an expandable segment */
     int64_t handle;             /* of the model; -1 */
 };

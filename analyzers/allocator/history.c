@@ -67,6 +67,7 @@ static int add_life(const struct an_trace *trace, size_t slice, struct history *
         .stack = stack > 0 && (size_t)stack <= trace->stack.count ? (uint32_t)stack - 1 : AN_NONE,
         .segment = segment,
         .expandable = segment && strstr(detail->payload, "\"expandable\":true"),
+        .begun = strstr(detail->payload, "\"begun\":true"),
         .large = segment ? strstr(detail->payload, "\"large\":true") != NULL
                          : detail->bytes > SLACK_MOST,
         .handle = -1};
@@ -184,7 +185,8 @@ int history_read(const struct an_trace *trace, const char *device,
         return rc;
     qsort(history->life, history->life_count, sizeof *history->life, life_order);
     for (size_t i = 0; i < history->life_count; i++)
-        history->life[i].given = history->life[i].start <= history->first;
+        history->life[i].given =
+            history->life[i].start <= history->first && !history->life[i].begun;
     find_pools(history);
     find_block_bytes(history, recorded);
     for (size_t i = 0; i < history->life_count && !rc; i++) {

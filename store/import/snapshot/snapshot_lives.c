@@ -90,7 +90,8 @@ static int make_detail(struct snapshot *snapshot, bool segment, const struct sna
     if (live->pool[0] || live->pool[1])
         length += snprintf(payload + length, sizeof payload - (size_t)length,
                            ",\"pool\":[%" PRId64 ",%" PRId64 "]", live->pool[0], live->pool[1]);
-    snprintf(payload + length, sizeof payload - (size_t)length, "}");
+    snprintf(payload + length, sizeof payload - (size_t)length,
+             live->begun ? ",\"begun\":true}" : "}");
     detail.schema = segment ? "torch.segment" : "torch.block";
     detail.bytes = live->bytes;
     detail.payload = payload;
@@ -102,13 +103,11 @@ static int life_detail(struct snapshot *snapshot, bool segment, const struct sna
                        int64_t *id)
 {
     struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
-    const int64_t numbers[] = {live->bytes,
-                               live->block,
-                               live->stack.id,
-                               live->stream,
-                               live->pool[0],
-                               live->pool[1],
-                               segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
+    const int64_t numbers[] = {
+        live->bytes,    live->block,
+        live->stack.id, live->stream,
+        live->pool[0],  live->pool[1],
+        live->begun,    segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         snapshot_key_add(&key, (uint64_t)numbers[i]);
     const int64_t *known = imp_map_find(&snapshot->details, key.first, key.second);

@@ -168,6 +168,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
             return 0;
         }
         live.start = device->first; /* from before the history */
+        live.begun = false;
         live.freed = device->last;
         live.stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
         return snapshot_lives_add(&snapshot->blocks, address, number, live);
@@ -229,6 +230,7 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
         device->first = time;
         device->last = time;
     }
+    live.begun = !device->used;
     device->used = true;
     device->events++;
     device->last = time > device->last ? time : device->last + 1;
@@ -389,6 +391,7 @@ static int write_held(struct snapshot *snapshot)
             known = NULL; /* a part at its beginning is a row of its own */
         if (known) {
             final->live.start = known->start;
+            final->live.begun = known->begun;
             if (known->stack.id != STORE_ABSENT)
                 final->live.stack = known->stack;
         }

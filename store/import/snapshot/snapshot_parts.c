@@ -48,6 +48,7 @@ static int unmap_part(struct snapshot *snapshot, int64_t device, struct snapshot
     if (!part) { /* mapped before the history */
         live.bytes = begin - *at;
         live.start = snapshot->device[device].first;
+        live.begun = false;
         live.stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
         int rc = snapshot_put_life(snapshot, device, *at, true, &live, time);
         *at = begin;

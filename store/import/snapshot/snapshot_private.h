@@ -43,6 +43,7 @@ struct snapshot_live {
     struct snapshot_stack stack;
     int64_t freed; /* when the program gave it back while the device still used it; else absent */
     bool large, expandable;
+    bool begun; /* it is of the first event, not from before it */
 };
 
 struct snapshot_lives {

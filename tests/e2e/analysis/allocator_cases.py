@@ -4,7 +4,7 @@
 usage: allocator_cases.py TACHO [CASE...]"""
 import json, random, subprocess, sys
 
-from allocator_model import Allocator, MB
+from allocator_model import MB, UNLIMITED, Allocator
 
 TACHO = sys.argv[1]
 
@@ -86,8 +86,46 @@ def recorded_settings():
             same(f"{name} {seed}", (device["exact"], device["matched"]), (True, device["replayed"]))
 
 
+def first_event():
+    """A history that begins with the program: what its first event makes was not there before."""
+    for first in (None, 100):
+        device = everywhere(growing_requests, "first.pickle", first)
+        same("exact", (device["exact"], device["settings"][0]["requests"]), (True, 5 if first else 4))
+
+
+def growing_requests(allocator, first):
+    if first:
+        allocator.malloc(first)
+    for size in (1000, 1010, 1020):
+        allocator.free(allocator.malloc(size * MB))
+    return allocator.malloc(1030 * MB)
+
+
+# ---- what other settings give
+
+TRIED = {"expandable_segments:True": {"expandable": True}, "roundup_power2_divisions:4": {"divisions": 4},
+         "roundup_power2_divisions:16": {"divisions": 16}, **{f"max_split_size_mb:{n}": {"max_split": n * MB} for n in (64, 128, 256, 512)}}
+
+
+def everywhere(program, path, *arguments, expandable=False, capacity=UNLIMITED, device_free=None):
+    """Runs a program and its snapshot through tacho, then under each setting: the peaks and failures are those that tacho has foretold."""
+    own = Allocator(expandable=expandable, capacity=capacity, device_free=device_free)
+    program(own, *arguments)
+    device = device_of(own, path)
+    peaks, fits = settings_of(device, "reserved_peak_bytes"), settings_of(device, "fits")
+    for setting, changes in TRIED.items():
+        other = Allocator(capacity=capacity, **changes)
+        program(other, *arguments)
+        if own.failures:
+            same(f"{path}: {setting} fits", fits[setting], "no" if other.failures else "yes")
+        if not other.failures:
+            same(f"{path}: peak with {setting}", peaks[setting], other.peak)
+    return device
+
+
+CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event)
 if __name__ == "__main__":
-    for case in (pools_that_events_name, blocks_that_await_their_free, recorded_settings):
+    for case in CASES:
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
             case()
             print(case.__name__)
