@@ -17,7 +17,6 @@ struct history_life {
     bool segment, large, given; /* given: it is there before the first event */
     bool begun;                 /* it is of the first event, not from before it */
     bool expandable;            /* a part of an expandable segment */
-    int64_t handle;             /* of the model; -1 */
 };
 
 enum history_kind { HISTORY_SEGMENT, HISTORY_BLOCK, HISTORY_END, HISTORY_FAILED };
@@ -29,14 +28,15 @@ struct history_event {
 };
 
 struct history {
-    int64_t device, first;
+    int64_t first; /* time of the first event */
     struct history_life *life;
     size_t life_count, life_room;
     struct history_event *event; /* by time */
     size_t event_count, event_room;
     /* Requests that failed. */
     struct history_failure {
-        int64_t time, bytes, device_free;
+        int64_t time, bytes, device_free; /* device_free: STORE_ABSENT where it is not known */
+        struct caching_place place;
     } * failure;
     size_t failure_count, failure_room;
     bool private_expandable; /* a segment of a private pool is an expandable one */
@@ -49,14 +49,13 @@ void history_clear(struct history *history);
 
 struct replay {
     struct caching_totals totals;
-    int64_t allocs, matched, reserved_peak;
-    bool failed; /* out of memory */
-    int fits;    /* -1: no request failed; 0, 1: the one that failed */
+    int64_t allocs, matched;
+    int fits; /* -1: not known; 0, 1: have all requests room, also those that failed */
 };
 
-/* Replays a history under some settings. `recorded`: addresses of new segments are those of the
- * history. *capacity: bytes that the device had for segments when a request failed; set by the
- * recorded replay. */
+/* Replays a history under some settings. `recorded`: those of the recording, where addresses of new
+ * segments are those of the history. *capacity: bytes that the device had for segments when a
+ * request failed; set by the recorded replay. 0: not known. */
 int history_replay(const struct history *history, const struct caching_settings *settings,
                    bool recorded, int64_t *capacity, struct replay *out);
 

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of the caching allocator: blocks in a list for each segment, free blocks in a tree by
- * stream, pool, size and address.
+ * The model of the caching allocator: what a request gets, what the driver is asked for, and what
+ * is given back to it.
  */
 #include "analyzers/allocator/caching_model.h"
 
 #include <stdlib.h>
 
+#include "analyzers/allocator/caching_blocks.h"
 #include "analyzers/allocator/caching_sizes.h"
 
-#define NONE    UINT32_MAX
-#define MADE_UP (1ll << 50) /* addresses of segments that no history names begin here */
-
-struct block {
-    int64_t address, bytes, requested;
-    struct caching_place place;
-    uint32_t previous, next;        /* in the segment */
-    uint32_t left, right, priority; /* in the tree of free blocks */
-    bool large, used, dead;
-};
+#define NONE         CACHING_NONE
+#define MADE_UP      (1ll << 50) /* addresses of segments that no history names begin here */
+#define ADDRESS_MOST (1ll << 60)
+#define RANGE        (1ll << 40) /* addresses of an expandable segment: more than any device has */
+#define SEARCH_MOST  1000        /* places in expandable segments that a request is tried at */
 
 struct expected {
     int64_t address, bytes;
@@ -27,19 +23,15 @@ struct expected {
 
 struct caching_model {
     struct caching_settings settings;
-    struct block *block;
-    uint32_t count, room, root, hint, unused; /* unused: first of the dead ones, linked by `next` */
-    uint64_t random;
+    struct caching_blocks blocks;
+    uint32_t hint;
     struct expected *expected;
     size_t expected_count, expected_room, expected_first;
-    int64_t made_up;
-    /* With expandable segments each stream and pool has one, which grows at its end. */
-    struct tail {
-        struct caching_place place;
-        bool large;
-        uint32_t last; /* block at its end */
-    } * tail;
-    size_t tail_count, tail_room;
+    int64_t expected_page; /* where the history maps memory for the next request; -1: nowhere */
+    int64_t made_up, capacity;
+    bool failed;         /* out of memory */
+    bool released;       /* nothing was freed since all that is free was given back ... */
+    int64_t released_of; /* ... of this pool */
     struct caching_totals totals;
 };
 
@@ -49,9 +41,11 @@ struct caching_model *caching_new(const struct caching_settings *settings)
     if (!model)
         return NULL;
     model->settings = *settings;
-    model->root = model->unused = NONE;
-    model->random = 0x9e3779b97f4a7c15u;
+    model->blocks.root = model->blocks.unused = NONE;
+    model->blocks.random = 0x9e3779b97f4a7c15u;
     model->made_up = MADE_UP;
+    model->expected_page = -1;
+    model->capacity = CACHING_UNLIMITED;
     return model;
 }
 
@@ -59,15 +53,14 @@ void caching_free_all(struct caching_model *model)
 {
     if (!model)
         return;
-    free(model->block);
+    free(model->blocks.at);
     free(model->expected);
-    free(model->tail);
     free(model);
 }
 
-static bool is_same_place(struct caching_place left, struct caching_place right)
+void caching_set_capacity(struct caching_model *model, int64_t bytes)
 {
-    return left.stream == right.stream && left.pool == right.pool;
+    model->capacity = bytes;
 }
 
 /* Does a segment of this pool grow? */
@@ -76,177 +69,81 @@ static bool expands(const struct caching_model *model, int64_t pool)
     return model->settings.expandable && (!pool || model->settings.private_expandable);
 }
 
-/* ---- the tree of free blocks: a treap ------------------------------------------------------------------------------------- */
-
-static int order(const struct block *left, const struct block *right)
+static struct block *block_at(const struct caching_model *model, uint32_t index)
 {
-    if (left->large != right->large)
-        return left->large ? 1 : -1;
-    if (left->place.pool != right->place.pool)
-        return left->place.pool < right->place.pool ? -1 : 1;
-    if (left->place.stream != right->place.stream)
-        return left->place.stream < right->place.stream ? -1 : 1;
-    if (left->bytes != right->bytes)
-        return left->bytes < right->bytes ? -1 : 1;
-    return (left->address > right->address) - (left->address < right->address);
+    return &model->blocks.at[index];
 }
 
-/* Splits the tree `at` into the blocks below `key` and the others. */
-static void tree_split(struct caching_model *model, uint32_t at, const struct block *key,
-                       uint32_t *low, uint32_t *high)
+static int64_t end_of(const struct block *block)
 {
-    uint32_t *to_low = low, *to_high = high;
-    while (at != NONE) {
-        struct block *block = &model->block[at];
-        if (order(block, key) < 0) {
-            *to_low = at;
-            to_low = &block->right;
-            at = block->right;
-        } else {
-            *to_high = at;
-            to_high = &block->left;
-            at = block->left;
-        }
-    }
-    *to_low = *to_high = NONE;
+    return block->address + block->bytes;
 }
 
-static void tree_insert(struct caching_model *model, uint32_t index)
+/* A block that a request could get. */
+static bool is_free(const struct caching_model *model, uint32_t index)
 {
-    struct block *block = &model->block[index];
-    uint32_t *place = &model->root;
-    model->random = model->random * 6364136223846793005u + 1442695040888963407u;
-    block->priority = (uint32_t)(model->random >> 32);
-    while (*place != NONE && model->block[*place].priority >= block->priority)
-        place = order(&model->block[*place], block) < 0 ? &model->block[*place].right
-                                                        : &model->block[*place].left;
-    tree_split(model, *place, block, &block->left, &block->right);
-    *place = index;
+    return index != NONE && !block_at(model, index)->used && !block_at(model, index)->unmapped;
 }
 
-static void tree_remove(struct caching_model *model, uint32_t index)
+/* The only block of its segment. */
+static bool is_alone(const struct block *block)
 {
-    uint32_t *place = &model->root, left, right;
-    while (*place != NONE && *place != index)
-        place = order(&model->block[*place], &model->block[index]) < 0 ? &model->block[*place].right
-                                                                       : &model->block[*place].left;
-    if (*place == NONE)
-        return;
-    left = model->block[index].left;
-    right = model->block[index].right;
-    while (left != NONE && right != NONE) { /* merges the two subtrees, the higher priority up */
-        if (model->block[left].priority > model->block[right].priority) {
-            *place = left;
-            place = &model->block[left].right;
-            left = *place;
-        } else {
-            *place = right;
-            place = &model->block[right].left;
-            right = *place;
-        }
-    }
-    *place = left != NONE ? left : right;
+    return block->previous == NONE && block->next == NONE;
 }
 
-/* The smallest free block that is not below the key; NONE. */
-static uint32_t tree_at_least(const struct caching_model *model, const struct block *key)
+static uint32_t new_block(struct caching_model *model, struct block like)
 {
-    uint32_t best = NONE;
-    for (uint32_t at = model->root; at != NONE;) {
-        if (order(&model->block[at], key) < 0) {
-            at = model->block[at].right;
-        } else {
-            best = at;
-            at = model->block[at].left;
-        }
-    }
-    return best;
-}
-
-/* ---- blocks ----------------------------------------------------------------------------------------------------------------- */
-
-/* A new block; NONE: out of memory. */
-static uint32_t block_new(struct caching_model *model, struct block like)
-{
-    uint32_t index = model->unused;
-    if (index != NONE) {
-        model->unused = model->block[index].next;
-    } else {
-        if (model->count == model->room) {
-            uint32_t room = model->room ? 2 * model->room : 1024;
-            struct block *bigger =
-                room > UINT32_MAX / 2 ? NULL : realloc(model->block, room * sizeof *bigger);
-            if (!bigger)
-                return NONE;
-            model->block = bigger;
-            model->room = room;
-        }
-        index = model->count++;
-    }
-    model->block[index] = like;
+    like.previous = like.next = NONE;
+    uint32_t index = caching_block_new(&model->blocks, like);
+    model->failed |= index == NONE;
     return index;
 }
 
-static void block_drop(struct caching_model *model, uint32_t index)
-{
-    model->block[index].dead = true;
-    model->block[index].next = model->unused;
-    model->unused = index;
-}
-
-/* Splits a free block that is not in the tree: the first `bytes` stay, the rest becomes a free
- * block of its own. False: out of memory. */
+/* Splits a block that is not in the tree. False: out of memory. */
 static bool split(struct caching_model *model, uint32_t index, int64_t bytes)
 {
-    struct block rest = model->block[index];
-    if (rest.bytes == bytes)
-        return true;
-    rest.address += bytes;
-    rest.bytes -= bytes;
-    rest.used = false;
-    rest.previous = index;
-    uint32_t made = block_new(model, rest);
-    if (made == NONE)
-        return false;
-    model->block[index].bytes = bytes;
-    model->block[index].next = made;
-    if (rest.next != NONE)
-        model->block[rest.next].previous = made;
-    for (size_t i = 0; i < model->tail_count; i++)
-        if (model->tail[i].last == index)
-            model->tail[i].last = made;
-    tree_insert(model, made);
-    return true;
+    bool done = caching_block_split(&model->blocks, index, bytes);
+    model->failed |= !done;
+    return done;
 }
 
-/* Merges a free block into the free one before it, which is in the tree; both become one outside of
- * the tree. */
-static uint32_t merge_with_next(struct caching_model *model, uint32_t index)
+/* Splits a block of the tree where it reaches below an address. What begins there, outside of the
+ * tree; NONE: out of memory. */
+static uint32_t cut_before(struct caching_model *model, uint32_t index, int64_t address)
 {
-    struct block *block = &model->block[index];
-    uint32_t next = block->next;
-    block->bytes += model->block[next].bytes;
-    block->next = model->block[next].next;
-    if (block->next != NONE)
-        model->block[block->next].previous = index;
-    for (size_t i = 0; i < model->tail_count; i++)
-        if (model->tail[i].last == next)
-            model->tail[i].last = index;
-    block_drop(model, next);
+    int64_t before = address - block_at(model, index)->address;
+    caching_tree_remove(&model->blocks, index);
+    if (before <= 0)
+        return index;
+    if (!split(model, index, before))
+        return NONE;
+    caching_tree_insert(&model->blocks, index);
+    index = block_at(model, index)->next;
+    caching_tree_remove(&model->blocks, index);
     return index;
 }
 
-static void take(struct caching_model *model, uint32_t index, int64_t requested)
+static void take(struct caching_model *model, uint32_t index)
 {
-    struct block *block = &model->block[index];
     struct caching_totals *totals = &model->totals;
-    block->used = true;
-    block->requested = requested;
-    totals->allocated += block->bytes;
-    totals->requested += requested;
+    block_at(model, index)->used = true;
+    totals->allocated += block_at(model, index)->bytes;
     if (totals->allocated > totals->allocated_peak)
         totals->allocated_peak = totals->allocated;
 }
+
+void caching_free(struct caching_model *model, int64_t handle)
+{
+    uint32_t index = (uint32_t)handle;
+    if (handle < 0 || index >= model->blocks.count || !block_at(model, index)->used)
+        return;
+    model->released = false;
+    block_at(model, index)->used = false;
+    model->totals.allocated -= block_at(model, index)->bytes;
+    caching_block_merge(&model->blocks, index);
+}
+
+/* ---- memory of the driver --------------------------------------------------------------------------------------------------- */
 
 static void reserve(struct caching_model *model, int64_t bytes)
 {
@@ -256,91 +153,182 @@ static void reserve(struct caching_model *model, int64_t bytes)
         totals->reserved_peak = totals->reserved;
 }
 
-void caching_free(struct caching_model *model, int64_t handle)
+/* Asks the driver for memory. False: the device has no more. */
+static bool request(struct caching_model *model, int64_t bytes)
 {
-    uint32_t index = (uint32_t)handle;
-    if (handle < 0 || index >= model->count || !model->block[index].used)
-        return;
-    struct block *block = &model->block[index];
-    block->used = false;
-    model->totals.allocated -= block->bytes;
-    model->totals.requested -= block->requested;
-    uint32_t next = block->next, previous = block->previous;
-    if (next != NONE && !model->block[next].used) {
-        tree_remove(model, next);
-        merge_with_next(model, index);
-    }
-    if (previous != NONE && !model->block[previous].used) {
-        tree_remove(model, previous);
-        index = merge_with_next(model, previous);
-    }
-    tree_insert(model, index);
-}
-
-/* ---- segments --------------------------------------------------------------------------------------------------------------- */
-
-/* The expandable segment of a stream and pool; NULL: there is none. */
-static struct tail *tail_of(const struct caching_model *model, struct caching_place place,
-                            bool large)
-{
-    for (size_t i = 0; i < model->tail_count; i++)
-        if (is_same_place(model->tail[i].place, place) && model->tail[i].large == large)
-            return &model->tail[i];
-    return NULL;
-}
-
-/* Lets the expandable segment of the block's stream and pool end with it. False: out of memory. */
-static bool set_tail(struct caching_model *model, uint32_t index)
-{
-    const struct block *block = &model->block[index];
-    struct tail *tail = tail_of(model, block->place, block->large);
-    if (tail) {
-        tail->last = index;
-        return true;
-    }
-    if (model->tail_count == model->tail_room) {
-        size_t room = model->tail_room ? 2 * model->tail_room : 8;
-        struct tail *bigger = realloc(model->tail, room * sizeof *bigger);
-        if (!bigger)
-            return false;
-        model->tail = bigger;
-        model->tail_room = room;
-    }
-    model->tail[model->tail_count++] = (struct tail){block->place, block->large, index};
+    if (bytes > model->capacity - model->totals.reserved)
+        return false;
+    model->totals.requests++;
+    reserve(model, bytes);
     return true;
 }
 
-static int64_t end_of(const struct caching_model *model, uint32_t index)
+/* An address that no history names. */
+static int64_t make_address(struct caching_model *model, int64_t bytes)
 {
-    return model->block[index].address + model->block[index].bytes;
+    int64_t address = model->made_up < ADDRESS_MOST ? model->made_up : MADE_UP;
+    model->made_up = address + bytes + CACHING_LARGE_ROUND;
+    return address;
+}
+
+/* Bytes that an expandable segment grows by. */
+static int64_t page_bytes(const struct caching_model *model, bool large)
+{
+    return large ? caching_large_segment(&model->settings) : CACHING_SMALL_ROOM;
+}
+
+/* Gives memory to the first bytes of an unmapped block. The free block that they are in then; NONE:
+ * out of memory. */
+static uint32_t map(struct caching_model *model, uint32_t index, int64_t bytes)
+{
+    model->released = false;
+    caching_tree_remove(&model->blocks, index);
+    if (!split(model, index, bytes))
+        return NONE;
+    block_at(model, index)->unmapped = false;
+    return caching_block_merge(&model->blocks, index);
+}
+
+/* Takes the memory of a part of a free block of an expandable segment. */
+static void unmap(struct caching_model *model, uint32_t index, int64_t address, int64_t bytes)
+{
+    index = cut_before(model, index, address);
+    if (index == NONE || !split(model, index, bytes))
+        return;
+    model->totals.reserved -= bytes;
+    block_at(model, index)->unmapped = true;
+    index = caching_block_merge(&model->blocks, index);
+    if (is_alone(block_at(model, index))) { /* nothing of the segment is left */
+        caching_tree_remove(&model->blocks, index);
+        caching_block_drop(&model->blocks, index);
+    }
+}
+
+/* Takes the memory of the whole pages of a free block. */
+static void unmap_pages(struct caching_model *model, uint32_t index)
+{
+    const struct block *block = block_at(model, index);
+    int64_t page = page_bytes(model, block->large);
+    int64_t first = (block->address - block->base + page - 1) / page * page,
+            end = (end_of(block) - block->base) / page * page;
+    if (first < end)
+        unmap(model, index, block->base + first, end - first);
+}
+
+/* Gives a segment back that is one free block. */
+static void release_segment(struct caching_model *model, uint32_t index)
+{
+    caching_tree_remove(&model->blocks, index);
+    model->totals.reserved -= block_at(model, index)->bytes;
+    caching_block_drop(&model->blocks, index);
+}
+
+/* Gives all of a pool back that can be: free segments, and free pages of expandable ones. */
+static void release_free(struct caching_model *model, int64_t pool)
+{
+    uint32_t count = model->released && model->released_of == pool ? 0 : model->blocks.count;
+    model->released = true;
+    model->released_of = pool;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct block *block = block_at(model, i);
+        if (block->dead || !is_free(model, i) || block->place.pool != pool)
+            continue;
+        if (block->expandable)
+            unmap_pages(model, i);
+        else if (is_alone(block))
+            release_segment(model, i);
+    }
+}
+
+/* Gives blocks back that may not be split: the smallest one that is as large as the request, or the
+ * largest ones until they are so together. False: there are too few. */
+static bool release_oversize(struct caching_model *model, int64_t bytes, struct caching_place place,
+                             bool large)
+{
+    int64_t most = model->settings.max_split, least = bytes > most ? bytes : most, released = 0;
+    struct block key = {.bytes = least, .place = place, .large = large, .address = INT64_MIN};
+    if (most == CACHING_UNLIMITED)
+        return false;
+    uint32_t index = caching_tree_at_least(&model->blocks, &key);
+    if (index != NONE && is_alone(block_at(model, index))) {
+        release_segment(model, index);
+        return true;
+    }
+    while (released < least) {
+        index = caching_tree_below(&model->blocks, &key);
+        if (index == NONE || block_at(model, index)->bytes < most)
+            return false;
+        key = *block_at(model, index);
+        if (!is_alone(&key))
+            continue;
+        released += key.bytes;
+        release_segment(model, index);
+    }
+    return true;
+}
+
+/* ---- segments of the history ------------------------------------------------------------------------------------------------ */
+
+/* A new expandable segment, without memory. NONE: out of memory. */
+static uint32_t new_range(struct caching_model *model, int64_t address, int64_t bytes,
+                          struct caching_place place, bool large)
+{
+    uint32_t index = new_block(model, (struct block){.address = address,
+                                                     .bytes = bytes,
+                                                     .base = address,
+                                                     .place = place,
+                                                     .large = large,
+                                                     .expandable = true,
+                                                     .unmapped = true});
+    if (index != NONE)
+        caching_tree_insert(&model->blocks, index);
+    return index;
+}
+
+/* A part of an expandable segment that has memory already. False: out of memory. */
+static bool part_given(struct caching_model *model, int64_t address, int64_t bytes,
+                       struct caching_place place, bool large)
+{
+    struct block key = {.place = place, .large = large, .unmapped = true, .address = address + 1};
+    uint32_t index = caching_tree_below(&model->blocks, &key);
+    if (index == NONE || end_of(block_at(model, index)) < address + bytes)
+        index = new_range(model, address, bytes + RANGE, place, large);
+    if (index == NONE)
+        return false;
+    index = cut_before(model, index, address);
+    if (index == NONE)
+        return false;
+    caching_tree_insert(&model->blocks, index);
+    return map(model, index, bytes) != NONE;
 }
 
 int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
                           struct caching_place place, bool large, bool expandable)
 {
-    expandable = expandable && expands(model, place.pool);
-    struct tail *tail = expandable ? tail_of(model, place, large) : NULL;
+    if (address < 0 || address > ADDRESS_MOST)
+        address = make_address(model, bytes);
+    model->released = false;
     reserve(model, bytes);
-    if (tail && end_of(model, tail->last) == address && !model->block[tail->last].used) {
-        tree_remove(model, tail->last);
-        model->block[tail->last].bytes += bytes;
-        tree_insert(model, tail->last);
-        return 0;
-    }
-    uint32_t index = block_new(model, (struct block){.address = address,
-                                                     .bytes = bytes,
-                                                     .place = place,
-                                                     .previous = NONE,
-                                                     .next = NONE,
-                                                     .large = large});
-    if (index == NONE || (expandable && !set_tail(model, index)))
+    if (expandable && bytes > 0 && expands(model, place.pool))
+        return part_given(model, address, bytes, place, large) ? 0 : -1;
+    uint32_t index = new_block(
+        model, (struct block){.address = address, .bytes = bytes, .place = place, .large = large});
+    if (index == NONE)
         return -1;
-    tree_insert(model, index);
+    caching_tree_insert(&model->blocks, index);
     return 0;
 }
 
-int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes)
+int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes,
+                             bool expandable)
 {
+    if (address < 0 || address > ADDRESS_MOST)
+        return 0;
+    if (expandable && expands(model, 0)) {
+        if (model->expected_page < 0)
+            model->expected_page = address;
+        return 0;
+    }
     if (model->expected_count == model->expected_room) {
         size_t room = model->expected_room ? 2 * model->expected_room : 256;
         struct expected *bigger = realloc(model->expected, room * sizeof *bigger);
@@ -353,8 +341,8 @@ int caching_segment_expected(struct caching_model *model, int64_t address, int64
     return 0;
 }
 
-/* Takes the next segment of a size that the history names. False: it names none. */
-static bool take_expected(struct caching_model *model, int64_t bytes, int64_t *address)
+/* The address of a new segment: that of the next one of this size that the history names. */
+static int64_t segment_address(struct caching_model *model, int64_t bytes)
 {
     for (size_t i = model->expected_first; i < model->expected_count; i++) {
         struct expected *expected = &model->expected[i];
@@ -364,36 +352,25 @@ static bool take_expected(struct caching_model *model, int64_t bytes, int64_t *a
         while (model->expected_first < model->expected_count &&
                model->expected[model->expected_first].taken)
             model->expected_first++;
-        *address = expected->address;
-        return true;
+        return expected->address;
     }
-    return false;
-}
-
-/* The address of a new segment: that of the next one of this size that the history names. */
-static int64_t segment_address(struct caching_model *model, int64_t bytes)
-{
-    int64_t address = model->made_up;
-    if (take_expected(model, bytes, &address))
-        return address;
-    model->made_up += bytes + CACHING_LARGE_ROUND;
-    return address;
+    return make_address(model, bytes);
 }
 
 static bool is_free_at(const struct caching_model *model, uint32_t index, int64_t address)
 {
-    const struct block *block = &model->block[index];
-    return !block->dead && !block->used && address >= block->address &&
-           address < block->address + block->bytes;
+    const struct block *block = block_at(model, index);
+    return !block->dead && is_free(model, index) && address >= block->address &&
+           address < end_of(block);
 }
 
-/* The free block that covers an address; NONE. Only for what is there at the beginning: blocks are
- * given by address, so the rest of the block before is looked at first. */
+/* The free block that covers an address; NONE. Blocks are given by address, so the rest of the
+ * block before is looked at first. */
 static uint32_t free_at(const struct caching_model *model, int64_t address)
 {
-    if (model->hint < model->count && is_free_at(model, model->hint, address))
+    if (model->hint < model->blocks.count && is_free_at(model, model->hint, address))
         return model->hint;
-    for (uint32_t i = 0; i < model->count; i++) {
+    for (uint32_t i = 0; i < model->blocks.count; i++) {
         if (is_free_at(model, i, address))
             return i;
     }
@@ -406,90 +383,77 @@ int64_t caching_block_given(struct caching_model *model, int64_t address, int64_
     uint32_t index = free_at(model, address);
     if (index == NONE)
         return -1;
-    tree_remove(model, index);
-    int64_t before = address - model->block[index].address;
-    if (before > 0) {
-        if (!split(model, index, before))
-            return -1;
-        tree_insert(model, index);
-        index = model->block[index].next;
-        tree_remove(model, index);
-    }
-    int64_t room = model->block[index].bytes;
-    bytes = bytes > 0 ? bytes : caching_round(&model->settings, requested);
-    if (bytes < room && !split(model, index, bytes))
+    index = cut_before(model, index, address);
+    if (index == NONE)
         return -1;
-    take(model, index, requested);
-    model->hint = model->block[index].next;
+    bytes = bytes > 0 ? bytes : caching_round(&model->settings, requested);
+    if (bytes < block_at(model, index)->bytes && !split(model, index, bytes))
+        return -1;
+    take(model, index);
+    model->hint = block_at(model, index)->next;
     return index;
 }
 
 void caching_release(struct caching_model *model, int64_t address, int64_t pool)
 {
-    bool found = false;
-    for (int all = 0; all < 2 && !found; all++)
-        for (uint32_t i = 0; i < model->count; i++) {
-            struct block *block = &model->block[i];
-            if (block->dead || block->used || block->previous != NONE || block->next != NONE ||
-                (!all && block->address != address) || (all && block->place.pool != pool))
-                continue;
-            found = true;
-            tree_remove(model, i);
-            model->totals.reserved -= block->bytes;
-            for (size_t k = 0; k < model->tail_count; k++)
-                if (model->tail[k].last == i)
-                    model->tail[k--] = model->tail[--model->tail_count];
-            block_drop(model, i);
-            if (!all)
-                return;
+    bool none = model->released && model->released_of == pool;
+    for (uint32_t i = 0; i < model->blocks.count && !none; i++) {
+        const struct block *block = block_at(model, i);
+        if (!block->dead && block->address == address && is_free(model, i) && is_alone(block) &&
+            !block->expandable) {
+            release_segment(model, i);
+            return;
         }
+    }
+    release_free(model, pool);
 }
 
 void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes, int64_t pool)
 {
-    struct tail *tail = NULL;
-    if (!expands(model, pool)) {
+    uint32_t index = free_at(model, address);
+    if (index == NONE || !block_at(model, index)->expandable || bytes <= 0 ||
+        bytes > end_of(block_at(model, index)) - address)
         caching_release(model, address, pool);
-        return;
-    }
-    model->totals.reserved -= bytes;
-    for (size_t i = 0; i < model->tail_count; i++)
-        if (end_of(model, model->tail[i].last) == address + bytes)
-            tail = &model->tail[i];
-    if (!tail || model->block[tail->last].used || model->block[tail->last].bytes < bytes)
-        return;
-    uint32_t last = tail->last;
-    tree_remove(model, last);
-    model->block[last].bytes -= bytes;
-    if (model->block[last].bytes > 0) {
-        tree_insert(model, last);
-        return;
-    }
-    tail->last = model->block[last].previous;
-    if (tail->last != NONE)
-        model->block[tail->last].next = NONE;
     else
-        *tail = model->tail[--model->tail_count];
-    block_drop(model, last);
+        unmap(model, index, address, bytes);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------------------------------- */
 
-/* The free block that a request gets; NONE: a segment is needed. */
+/* The next larger free block that serves the same; NONE. */
+static uint32_t next_free(const struct caching_model *model, uint32_t index)
+{
+    struct block key = *block_at(model, index);
+    key.address++;
+    return caching_tree_at_least(&model->blocks, &key);
+}
+
+/* What a free block can grow to. */
+static int64_t grown_bytes(const struct caching_model *model, uint32_t index)
+{
+    const struct block *block = block_at(model, index);
+    bool grows = block->next != NONE && block_at(model, block->next)->unmapped;
+    return block->bytes + (grows ? block_at(model, block->next)->bytes : 0);
+}
+
+/* The free block that a request gets: the smallest one, but of an expandable segment the one that
+ * can grow least. NONE: a segment is needed. */
 static uint32_t find_free(const struct caching_model *model, int64_t bytes,
                           struct caching_place place, bool large)
 {
+    const struct caching_settings *settings = &model->settings;
     struct block key = {.bytes = bytes, .place = place, .large = large, .address = INT64_MIN};
-    uint32_t index = tree_at_least(model, &key);
-    int64_t most = model->settings.max_split;
-    if (index == NONE || !is_same_place(model->block[index].place, place) ||
-        model->block[index].large != large)
+    uint32_t index = caching_tree_at_least(&model->blocks, &key), next;
+    if (index == NONE)
         return NONE;
-    int64_t found = model->block[index].bytes;
+    while (block_at(model, index)->expandable && (next = next_free(model, index)) != NONE &&
+           grown_bytes(model, next) < grown_bytes(model, index))
+        index = next;
+    int64_t found = block_at(model, index)->bytes, most = settings->max_split,
+            rounding =
+                settings->non_split_rounding ? settings->non_split_rounding : CACHING_LARGE_ROOM;
     if (bytes < most && found >= most) /* kept for requests that are as large */
         return NONE;
-    int64_t rounding = model->settings.non_split_rounding;
-    rounding = rounding ? rounding : CACHING_LARGE_ROOM;
     return bytes >= most && found >= bytes + rounding ? NONE : index;
 }
 
@@ -502,89 +466,125 @@ static bool should_split(const struct caching_model *model, const struct block *
     return bytes < model->settings.max_split && rest > CACHING_SMALL_MOST;
 }
 
-/* Makes the segment of a stream and pool longer, so that its end holds the request. NONE: out of
- * memory. */
+/* Is there room for a request from this block on, free or unmapped? */
+static bool has_room(const struct caching_model *model, uint32_t index, int64_t bytes)
+{
+    for (; bytes > 0 && index != NONE && !block_at(model, index)->used;
+         index = block_at(model, index)->next)
+        bytes -= block_at(model, index)->bytes;
+    return bytes <= 0;
+}
+
+/* The first place in expandable segments that has room for a request, part of which has no memory
+ * yet: a free or an unmapped block. NONE: there is none. */
+static uint32_t find_room(const struct caching_model *model, int64_t bytes,
+                          struct caching_place place, bool large)
+{
+    struct block key = {.place = place, .large = large, .unmapped = true, .address = INT64_MIN};
+    for (int searched = 0; searched < SEARCH_MOST; searched++) {
+        uint32_t index = caching_tree_at_least(&model->blocks, &key);
+        if (index == NONE)
+            return NONE;
+        const struct block *block = block_at(model, index);
+        key.address = block->address + 1;
+        index = is_free(model, block->previous) ? block->previous : index;
+        if (has_room(model, index, bytes))
+            return index;
+    }
+    return NONE;
+}
+
+/* Maps memory in an expandable segment until a free block holds the request, and takes that out of
+ * the tree. NONE: the device is full, or out of memory. */
 static uint32_t expand(struct caching_model *model, int64_t bytes, struct caching_place place,
                        bool large)
 {
-    int64_t granule = large ? caching_large_segment(&model->settings) : CACHING_SMALL_ROOM;
-    int64_t address = 0;
-    struct tail *tail = tail_of(model, place, large);
-    bool at_end = tail && !model->block[tail->last].used;
-    int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
-    missing = (missing + granule - 1) / granule * granule;
-    reserve(model, missing);
-    model->totals.requests++;
-    bool told = take_expected(model, missing, &address);
-    if (at_end) {
-        tree_remove(model, tail->last);
-        model->block[tail->last].bytes += missing;
-        return tail->last;
+    int64_t page = page_bytes(model, large);
+    uint32_t index = find_room(model, bytes, place, large);
+    if (index == NONE) {
+        int64_t range = RANGE + bytes, address = model->expected_page;
+        address = address >= 0 ? address : make_address(model, range);
+        index = new_range(model, address, range, place, large);
     }
-    uint32_t before = tail ? tail->last : NONE;
-    if (tail)
-        address = end_of(model, before);
-    else if (!told)
-        address = model->made_up + (int64_t)model->tail_count * (1ll << 45);
-    uint32_t index = block_new(model, (struct block){.address = address,
-                                                     .bytes = missing,
-                                                     .place = place,
-                                                     .large = large,
-                                                     .previous = before,
-                                                     .next = NONE});
-    if (index == NONE || !set_tail(model, index))
-        return NONE;
-    if (before != NONE)
-        model->block[before].next = index;
-    return index;
+    while (index != NONE) {
+        const struct block *block = block_at(model, index);
+        int64_t missing = block->unmapped ? bytes : bytes - block->bytes;
+        if (missing <= 0) {
+            caching_tree_remove(&model->blocks, index);
+            return index;
+        }
+        index = block->unmapped ? index : block->next;
+        int64_t room = block_at(model, index)->bytes, mapped = (missing + page - 1) / page * page;
+        mapped = mapped < room ? mapped : room;
+        index = request(model, mapped) ? map(model, index, mapped) : NONE;
+    }
+    return NONE;
 }
 
-/* A new segment as one free block outside of the tree. */
+/* A new segment, or a longer one: a free block outside of the tree. NONE: the device is full, or
+ * out of memory. */
 static uint32_t ask_driver(struct caching_model *model, int64_t bytes, struct caching_place place,
                            bool large)
 {
     if (expands(model, place.pool))
         return expand(model, bytes, place, large);
     int64_t room = caching_segment_bytes(&model->settings, bytes);
-    reserve(model, room);
-    model->totals.requests++;
-    return block_new(model, (struct block){.address = segment_address(model, room),
+    if (!request(model, room))
+        return NONE;
+    return new_block(model, (struct block){.address = segment_address(model, room),
                                            .bytes = room,
                                            .place = place,
-                                           .large = large,
-                                           .previous = NONE,
-                                           .next = NONE});
+                                           .large = large});
+}
+
+/* A free block for a request, outside of the tree. Where the device is full what is not in use is
+ * given back first, as PyTorch does. NONE: that is not enough, or out of memory. */
+static uint32_t find_block(struct caching_model *model, int64_t bytes, struct caching_place place,
+                           bool large)
+{
+    uint32_t index = find_free(model, bytes, place, large);
+    if (index != NONE) {
+        caching_tree_remove(&model->blocks, index);
+        return index;
+    }
+    index = ask_driver(model, bytes, place, large);
+    if (index == NONE && !model->failed && release_oversize(model, bytes, place, large))
+        index = ask_driver(model, bytes, place, large);
+    if (index == NONE && !model->failed) {
+        release_free(model, 0);
+        index = ask_driver(model, bytes, place, large);
+    }
+    return index;
 }
 
 int64_t caching_alloc(struct caching_model *model, int64_t requested, struct caching_place place,
                       int64_t *at)
 {
     int64_t bytes = caching_round(&model->settings, requested);
-    bool large = bytes > CACHING_SMALL_MOST;
-    uint32_t index = find_free(model, bytes, place, large);
-    if (index != NONE)
-        tree_remove(model, index);
-    else
-        index = ask_driver(model, bytes, place, large);
-    if (index == NONE ||
-        (should_split(model, &model->block[index], bytes) && !split(model, index, bytes)))
-        return -1;
-    take(model, index, requested);
-    *at = model->block[index].address;
+    uint32_t index = find_block(model, bytes, place, bytes > CACHING_SMALL_MOST);
+    model->expected_page = -1;
+    if (index != NONE && should_split(model, block_at(model, index), bytes))
+        split(model, index, bytes);
+    if (model->failed)
+        return CACHING_NO_MEMORY;
+    if (index == NONE)
+        return CACHING_FULL;
+    take(model, index);
+    *at = block_at(model, index)->address;
     return index;
 }
 
 struct caching_totals caching_totals(const struct caching_model *model)
 {
     struct caching_totals totals = model->totals;
-    for (uint32_t i = 0; i < model->count; i++) {
-        const struct block *block = &model->block[i];
-        if (block->dead || block->used)
+    for (uint32_t i = 0; i < model->blocks.count; i++) {
+        const struct block *block = block_at(model, i);
+        if (block->dead || !is_free(model, i))
             continue;
         totals.free += block->bytes;
         totals.largest_free =
             block->bytes > totals.largest_free ? block->bytes : totals.largest_free;
-        if (block->previous != NONE || block->next != NONE)
+        if (!block->expandable && !is_alone(block))
             totals.inactive_split += block->bytes;
     }
     return totals;

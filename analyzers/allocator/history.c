@@ -32,6 +32,12 @@ static int64_t payload_pool(const char *payload)
     return (int64_t)((uint64_t)first << 32 ^ (uint64_t)second);
 }
 
+/* The stream and pool in a payload. */
+static struct caching_place payload_place(const char *payload)
+{
+    return (struct caching_place){payload_number(payload, "\"stream\":", 0), payload_pool(payload)};
+}
+
 static int add_failure(const struct an_trace *trace, size_t slice, const struct an_detail *detail,
                        struct history *history)
 {
@@ -40,7 +46,8 @@ static int add_failure(const struct an_trace *trace, size_t slice, const struct 
         return TACHO_ENOMEM;
     history->failure[history->failure_count++] =
         (struct history_failure){trace->slice.start[slice], detail->bytes,
-                                 payload_number(detail->payload, "\"device_free\":", STORE_ABSENT)};
+                                 payload_number(detail->payload, "\"device_free\":", STORE_ABSENT),
+                                 payload_place(detail->payload)};
     return 0;
 }
 
@@ -62,15 +69,14 @@ static int add_life(const struct an_trace *trace, size_t slice, struct history *
         .address = trace->slice.correlation[slice],
         .bytes = detail->bytes,
         .block = payload_number(detail->payload, "\"block\":", 0),
-        .place = {payload_number(detail->payload, "\"stream\":", 0), payload_pool(detail->payload)},
+        .place = payload_place(detail->payload),
         .name = trace->slice.name[slice],
         .stack = stack > 0 && (size_t)stack <= trace->stack.count ? (uint32_t)stack - 1 : AN_NONE,
         .segment = segment,
         .expandable = segment && strstr(detail->payload, "\"expandable\":true"),
         .begun = strstr(detail->payload, "\"begun\":true"),
         .large = segment ? strstr(detail->payload, "\"large\":true") != NULL
-                         : detail->bytes > SLACK_MOST,
-        .handle = -1};
+                         : detail->bytes > SLACK_MOST};
     if (an_grow(&history->life, &history->life_room, history->life_count + 1,
                 sizeof *history->life))
         return TACHO_ENOMEM;
@@ -212,28 +218,47 @@ void history_clear(struct history *history)
 
 /* ---- replay ----------------------------------------------------------------------------------------------------------------- */
 
+/* What the device has for segments, by the first request that failed and says so: what was reserved
+ * then and what was free. Where that much is free that the request fits, another limit holds
+ * (set_per_process_memory_fraction()). 0: not known. */
+static int64_t capacity_of(const struct history *history, const struct caching_settings *recorded)
+{
+    int64_t reserved = 0, peak = 0, capacity = 0;
+    for (size_t i = 0; i < history->event_count; i++) {
+        const struct history_event *event = &history->event[i];
+        if (event->kind == HISTORY_FAILED) {
+            const struct history_failure *failure = &history->failure[event->life];
+            int64_t room = failure->device_free,
+                    needs =
+                        caching_segment_bytes(recorded, caching_round(recorded, failure->bytes));
+            if (!capacity && room >= 0)
+                capacity = reserved + (room < needs ? room : 0);
+            continue;
+        }
+        const struct history_life *life = &history->life[event->life];
+        if (!life->segment)
+            continue;
+        reserved += event->kind == HISTORY_END ? -life->bytes : life->bytes;
+        peak = reserved > peak ? reserved : peak;
+    }
+    return capacity && capacity < peak ? peak : capacity;
+}
+
 /* A request that failed in the recorded run: would it fit now? */
 static int replay_failure(struct caching_model *model, const struct history_failure *failure,
-                          bool recorded, int64_t *capacity, struct replay *out)
+                          struct replay *out)
 {
-    int64_t at, handle;
-    if (recorded && failure->device_free >= 0)
-        *capacity = caching_totals(model).reserved + failure->device_free;
-    if (*capacity <= 0 || out->fits == 0)
-        return 0;
-    if (recorded) {
-        out->fits = 0;
-        return 0;
-    }
-    handle = caching_alloc(model, failure->bytes, (struct caching_place){0}, &at);
-    if (handle < 0)
+    int64_t at, handle = caching_alloc(model, failure->bytes, failure->place, &at);
+    if (handle == CACHING_NO_MEMORY)
         return TACHO_ENOMEM;
-    out->fits = caching_totals(model).reserved_peak <= *capacity;
+    if (out->fits)
+        out->fits = handle >= 0;
     caching_free(model, handle);
     return 0;
 }
 
-/* The beginning of a block. */
+/* The beginning of a block. One that the device has no room for does not fit: from there on the
+ * replay has no limit, so that the peak says what would be needed. */
 static int replay_block(struct caching_model *model, const struct history_life *life,
                         int64_t *handle, struct replay *out)
 {
@@ -243,6 +268,11 @@ static int replay_block(struct caching_model *model, const struct history_life *
     if (*handle >= 0)
         return 0;
     *handle = caching_alloc(model, life->bytes, life->place, &at);
+    if (*handle == CACHING_FULL) {
+        out->fits = 0;
+        caching_set_capacity(model, CACHING_UNLIMITED);
+        *handle = caching_alloc(model, life->bytes, life->place, &at);
+    }
     out->allocs += !life->given;
     out->matched += !life->given && at == life->address;
     return *handle < 0 ? TACHO_ENOMEM : 0;
@@ -251,7 +281,7 @@ static int replay_block(struct caching_model *model, const struct history_life *
 /* Applies one event of the history to the model. */
 static int replay_event(struct caching_model *model, const struct history *history,
                         const struct history_event *event, bool recorded, int64_t *handles,
-                        int64_t *capacity, struct replay *out)
+                        struct replay *out)
 {
     const struct history_life *life = &history->life[event->life];
     int rc = 0;
@@ -261,7 +291,7 @@ static int replay_event(struct caching_model *model, const struct history *histo
             rc = caching_segment_given(model, life->address, life->bytes, life->place, life->large,
                                        life->expandable);
         else if (recorded)
-            rc = caching_segment_expected(model, life->address, life->bytes);
+            rc = caching_segment_expected(model, life->address, life->bytes, life->expandable);
         return rc ? TACHO_ENOMEM : 0;
     case HISTORY_BLOCK:
         return replay_block(model, life, &handles[event->life], out);
@@ -274,7 +304,9 @@ static int replay_event(struct caching_model *model, const struct history *histo
             caching_free(model, handles[event->life]);
         return 0;
     default:
-        return replay_failure(model, &history->failure[event->life], recorded, capacity, out);
+        return out->fits < 0 || recorded
+                   ? 0
+                   : replay_failure(model, &history->failure[event->life], out);
     }
 }
 
@@ -286,11 +318,15 @@ int history_replay(const struct history *history, const struct caching_settings 
     struct caching_model *model = caching_new(&own);
     int64_t *handles = malloc((history->life_count + 1) * sizeof *handles);
     int rc = model && handles ? 0 : TACHO_ENOMEM;
-    *out = (struct replay){.fits = -1};
+    if (recorded)
+        *capacity = capacity_of(history, settings);
+    *out = (struct replay){.fits = *capacity > 0 ? !recorded : -1};
+    if (!rc && !recorded && *capacity > 0)
+        caching_set_capacity(model, *capacity);
     for (size_t i = 0; i < history->life_count && !rc; i++)
         handles[i] = -1;
     for (size_t i = 0; i < history->event_count && !rc; i++)
-        rc = replay_event(model, history, &history->event[i], recorded, handles, capacity, out);
+        rc = replay_event(model, history, &history->event[i], recorded, handles, out);
     if (!rc)
         out->totals = caching_totals(model);
     caching_free_all(model);

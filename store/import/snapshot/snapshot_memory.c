@@ -119,22 +119,29 @@ static int end_life(struct snapshot *snapshot, int64_t device, int64_t address, 
 
 /* The program ran out of memory. */
 static int put_oom(struct snapshot *snapshot, int64_t device, const struct pickle_box *dict,
-                   int64_t time, int64_t name)
+                   const struct snapshot_live *live)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
-    struct imp_slice slice = {.start = time,
+    struct imp_slice slice = {.start = live->start,
                               .dur = 0,
-                              .name = name,
+                              .name = live->stack.name,
                               .category = "memory.oom",
                               .detail = &detail,
                               .correlation = STORE_ABSENT};
-    char gpu[32], payload[64];
+    char gpu[32], payload[160];
     int64_t room = pickle_int(dict, "device_free");
+    int length = snprintf(payload, sizeof payload, "{\"stream\":%" PRId64, live->stream);
+    if (room >= 0)
+        length += snprintf(payload + length, sizeof payload - (size_t)length,
+                           ",\"device_free\":%" PRId64, room);
+    if (live->pool[0] || live->pool[1])
+        length += snprintf(payload + length, sizeof payload - (size_t)length,
+                           ",\"pool\":[%" PRId64 ",%" PRId64 "]", live->pool[0], live->pool[1]);
+    snprintf(payload + length, sizeof payload - (size_t)length, "}");
     snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
-    snprintf(payload, sizeof payload, "{\"device_free\":%" PRId64 "}", room < 0 ? 0 : room);
     detail.schema = "torch.oom";
-    detail.bytes = pickle_int(dict, "size");
-    detail.payload = room < 0 ? NULL : payload;
+    detail.bytes = live->bytes;
+    detail.payload = payload;
     int rc = imp_rows_range(&snapshot->rows, 2 * device, gpu, "blocks", &slice.track);
     return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
 }
@@ -240,7 +247,7 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
     read_pool(dict, &live);
     int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &live.stack);
     if (!rc && action == ACTION_OOM)
-        return put_oom(snapshot, (int64_t)number, dict, device->last, live.stack.name);
+        return put_oom(snapshot, (int64_t)number, dict, &live);
     if (!rc)
         rc = apply(snapshot, (int64_t)number, action, address, live);
     bool peak = device->allocated > device->peak;

@@ -4,7 +4,7 @@
 usage: allocator_cases.py TACHO [CASE...]"""
 import json, random, subprocess, sys
 
-from allocator_model import MB, UNLIMITED, Allocator
+from allocator_model import GB, MB, UNLIMITED, Allocator
 
 TACHO = sys.argv[1]
 
@@ -80,6 +80,7 @@ def recorded_settings():
     for name, keep, settings in (
             ("every size", None, {"divisions": 4}), ("each size", None, {"divisions": by_size}), ("the end", 150, {"divisions": by_size}),
             ("segments", None, {"large_segment": 24 * MB, "text": "backend:native,large_segment_size_mb:24"}),
+            ("pages", None, {"expandable": True, "large_segment": 12 * MB, "text": "expandable_segments:True,large_segment_size_mb:12"}),
             ("large blocks", None, {"max_split": 32 * MB, "rounding": 64 * MB, "text": "max_split_size_mb:32,max_non_split_rounding_mb: 64"})):
         for seed in range(2):
             device = device_of(random_program(Allocator(**settings), seed, most=28), "settings.pickle", keep)
@@ -99,6 +100,52 @@ def growing_requests(allocator, first):
     for size in (1000, 1010, 1020):
         allocator.free(allocator.malloc(size * MB))
     return allocator.malloc(1030 * MB)
+
+
+# ---- the replay
+
+
+def best_fit_in_expandable_segments():
+    """A hole is taken before the end of the segment, which can grow, also where the end is smaller."""
+    allocator = Allocator(expandable=True)
+    hole = allocator.malloc(60 * MB)
+    allocator.malloc(2 * MB)
+    allocator.malloc(30 * MB)
+    allocator.free(hole)
+    allocator.malloc(7 * MB)
+    device = device_of(allocator, "hole.pickle")
+    same("in the hole", (device["exact"], device["matched"]), (True, 4))
+
+
+def any_program():
+    """Every allocator replays to the byte: holes that are unmapped and filled again, streams, pools, a history that begins in the middle."""
+    for name, settings in (("plain", {}), ("expandable", {"expandable": True}), ("unsplit", {"max_split": 32 * MB})):
+        for seed in range(6):
+            allocator = Allocator(names_pools=True, **settings)
+            random_program(allocator, seed, pools=((0, 0), (0, 0), (0, 1)) if seed % 2 else ((0, 0),), streams=1 + seed % 3, empties=True)
+            device = device_of(allocator, "any.pickle", 120 if seed > 3 else None)
+            same(f"{name} {seed}", (device["exact"], device["matched"]), (True, device["replayed"]))
+
+
+def unmapped_holes():
+    """empty_cache() takes the pages between blocks in use; a larger request comes after them, smaller ones into them."""
+    for expandable in (False, True):
+        device = everywhere(emptied_often, "emptied.pickle", expandable=expandable)
+        same("exact", device["exact"], True)
+
+
+def emptied_often(allocator):
+    allocator.malloc(100)
+    for _ in range(3):
+        held = [allocator.malloc(100 * MB) for _ in range(20)]
+        for block in held[::2]:
+            allocator.free(block)
+        allocator.empty_cache()
+        allocator.free(allocator.malloc(900 * MB))
+        for block in held[1::2]:
+            allocator.free(block)
+        allocator.empty_cache()
+    return held
 
 
 # ---- what other settings give
@@ -123,7 +170,44 @@ def everywhere(program, path, *arguments, expandable=False, capacity=UNLIMITED, 
     return device
 
 
-CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event)
+def other_settings():
+    for seed in range(6):
+        device = everywhere(random_program, "other.pickle", seed, 200, 9, 28)
+        same(f"program {seed}", device["exact"], True)
+
+
+def holes(allocator):
+    allocator.malloc(100)
+    allocator.free(allocator.malloc(4000 * MB))
+    held = [allocator.malloc(100 * MB) for _ in range(40)]
+    for block in held[::2]:
+        allocator.free(block)
+    allocator.malloc(1500 * MB)
+
+
+def other_stream(allocator):
+    allocator.malloc(100)
+    allocator.free(allocator.malloc(4000 * MB))
+    allocator.malloc(100 * MB)
+    allocator.malloc(3000 * MB, stream=112233)
+
+
+def too_much(allocator):
+    allocator.malloc(100)
+    for _ in range(5):
+        allocator.malloc(1000 * MB)
+
+
+def requests_that_failed():
+    """Fragments of a segment; a segment of another stream; a limit of the program, at which the driver has much that is free."""
+    same("holes", everywhere(holes, "holes.pickle", capacity=5000 * MB)["best_setting"], "expandable_segments:True")
+    everywhere(other_stream, "stream.pickle", capacity=5000 * MB)
+    device = everywhere(too_much, "fraction.pickle", capacity=4002 * MB, device_free=75 * GB)
+    same("nothing fits", (device["best_setting"], device["failed_requests"]), (None, 1))
+
+
+CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event, best_fit_in_expandable_segments, any_program,
+         unmapped_holes, other_settings, requests_that_failed)
 if __name__ == "__main__":
     for case in CASES:
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:

@@ -454,7 +454,9 @@ class Expandable:
         large = size > 1 << 20
         pool = self.pool[large, graph]
         fitting = [b for b in pool[2] if not b["requested"] and b["size"] >= size]
-        block = min(fitting, key=lambda b: (b["size"], b["addr"])) if fitting else self.grow(pool, size, 20 << 20 if large else 2 << 20)
+        # the end of the segment, which can grow, is taken last
+        block = min(fitting, key=lambda b: (b is pool[2][-1], b["size"], b["addr"])) if fitting else \
+            self.grow(pool, size, 20 << 20 if large else 2 << 20)
         if block["size"] > size:
             rest = {"addr": block["addr"] + size, "size": block["size"] - size, "requested": 0}
             pool[2].insert(pool[2].index(block) + 1, rest)
