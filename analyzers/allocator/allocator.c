@@ -4,6 +4,7 @@
  * grows, and what another setting would have given. From PyTorch's memory snapshots.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "analyzers/allocator/allocator_private.h"
 
 #define DEVICES_MOST 64
-#define SAVED_LEAST  2.0 /* % of the reserved peak: less is not worth a setting */
+#define SAVED_LEAST  2.0  /* % of the reserved peak: less is not worth a setting */
+#define MISSED_MOST  0.01 /* of the reserved peak, by the replay of the recording */
 
 /* ---- settings --------------------------------------------------------------------------------------------------------------- */
 
@@ -78,7 +80,35 @@ static int64_t requests_recorded(const struct history *history)
     return count;
 }
 
-/* Replays the history as it was, and under each setting. */
+/* Compares the replay of the recording with the history, and says what memory is like at the end:
+ * by the history, or by the replay where the history does not have it all. */
+static void compare_replay(const struct history *history, const struct caching_settings *recorded,
+                           const struct replay *replay, struct an_allocator_device *out)
+{
+    const struct caching_totals *totals = &replay->totals;
+    struct caching_totals end;
+    bool known = history_end(history, &end);
+    if (!known)
+        end = *totals;
+    out->allocated_peak = totals->allocated_peak;
+    out->allocated = end.allocated;
+    out->free = end.free;
+    out->largest_free = end.largest_free;
+    out->inactive_split = end.inactive_split;
+    out->replayed = replay->allocs;
+    out->matched = replay->matched;
+    /* Rows of an expandable segment are no requests: what was mapped at once may go in parts. */
+    out->exact = replay->matched == replay->allocs && totals->reserved_peak == out->reserved_peak &&
+                 totals->reserved == out->reserved && totals->allocated == end.allocated &&
+                 totals->free == end.free && totals->largest_free == end.largest_free &&
+                 (recorded->expandable || totals->requests == requests_recorded(history));
+    out->fragmentation =
+        an_num_if(end.free > 0, 1 - (double)end.largest_free / (double)(end.free ? end.free : 1),
+                  "no free memory is reserved");
+}
+
+/* Replays the history as it was, and under each setting. What a setting saves is the difference of
+ * two replays; where that of the recording misses the recorded peak, no setting is advised. */
 static int try_settings(struct an_context *context, const struct history *history,
                         const struct caching_settings *recorded, struct an_allocator_device *out)
 {
@@ -88,40 +118,27 @@ static int try_settings(struct an_context *context, const struct history *histor
     int rc = rows ? history_replay(history, recorded, true, &capacity, &replay) : TACHO_ENOMEM;
     if (rc)
         return rc;
+    double peak = (double)replay.totals.reserved_peak;
+    bool holds =
+        fabs(peak - (double)out->reserved_peak) <= MISSED_MOST * (double)out->reserved_peak;
     rows[0] = (struct an_allocator_setting){
         "as recorded", replay.totals.reserved_peak, replay.totals.requests,
         an_num_none("it is the recorded setting"), fits_text(replay.fits)};
-    out->allocated_peak = replay.totals.allocated_peak;
-    out->allocated = replay.totals.allocated;
-    out->free = replay.totals.free;
-    out->largest_free = replay.totals.largest_free;
-    out->inactive_split = replay.totals.inactive_split;
-    out->replayed = replay.allocs;
-    out->matched = replay.matched;
-    /* Rows of an expandable segment are no requests: what was mapped at once may go in parts. */
-    out->exact = replay.matched == replay.allocs &&
-                 replay.totals.reserved_peak == out->reserved_peak &&
-                 (recorded->expandable || replay.totals.requests == requests_recorded(history));
-    out->fragmentation = an_num_if(replay.totals.free > 0,
-                                   1 - (double)replay.totals.largest_free /
-                                           (double)(replay.totals.free ? replay.totals.free : 1),
-                                   "no free memory is reserved");
+    compare_replay(history, recorded, &replay, out);
     out->setting = rows;
     out->setting_count = 1;
     out->best = SIZE_MAX;
     for (size_t i = 0; i < TRIED && !rc; i++) {
         rc = history_replay(history, &tried[i].settings, false, &capacity, &replay);
-        double saved = out->reserved_peak > 0
-                           ? 100.0 * (double)(out->reserved_peak - replay.totals.reserved_peak) /
-                                 (double)out->reserved_peak
-                           : 0;
+        double saved = peak > 0 ? 100.0 * (peak - (double)replay.totals.reserved_peak) / peak : 0;
         rows[out->setting_count++] = (struct an_allocator_setting){
             tried[i].text, replay.totals.reserved_peak, replay.totals.requests, an_num(saved),
             fits_text(replay.fits)};
         const struct an_allocator_setting *best = out->best == SIZE_MAX ? NULL : &rows[out->best];
         bool rescues = replay.fits == 1 && (!best || strcmp(best->fits ? best->fits : "", "yes"));
-        if (rescues || (saved >= SAVED_LEAST && (!best || saved > best->saved_pct.value) &&
-                        (!best || !best->fits || strcmp(best->fits, "yes") || replay.fits == 1)))
+        if (holds &&
+            (rescues || (saved >= SAVED_LEAST && (!best || saved > best->saved_pct.value) &&
+                         (!best || !best->fits || strcmp(best->fits, "yes") || replay.fits == 1))))
             out->best = i + 1;
     }
     return rc;

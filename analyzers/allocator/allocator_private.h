@@ -46,6 +46,9 @@ struct history {
 int history_read(const struct an_trace *trace, const char *device,
                  const struct caching_settings *recorded, struct history *history);
 void history_clear(struct history *history);
+/* What segments and blocks that are held at the end make of `reserved`, `allocated`, `free`,
+ * `largest_free` and `inactive_split`. False: the sizes of blocks are not all known. */
+bool history_end(const struct history *history, struct caching_totals *totals);
 
 struct replay {
     struct caching_totals totals;

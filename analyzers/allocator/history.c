@@ -197,8 +197,8 @@ int history_read(const struct an_trace *trace, const char *device,
     find_block_bytes(history, recorded);
     for (size_t i = 0; i < history->life_count && !rc; i++) {
         const struct history_life *life = &history->life[i];
-        rc = add_event(history, life->given ? INT64_MIN : life->start,
-                       life->segment ? HISTORY_SEGMENT : HISTORY_BLOCK, i);
+        enum history_kind kind = life->segment ? HISTORY_SEGMENT : HISTORY_BLOCK;
+        rc = add_event(history, life->given ? INT64_MIN : life->start, kind, i);
         if (!rc && life->end != INT64_MAX)
             rc = add_event(history, life->end, HISTORY_END, i);
     }
@@ -207,6 +207,76 @@ int history_read(const struct an_trace *trace, const char *device,
     if (!rc)
         qsort(history->event, history->event_count, sizeof *history->event, event_order);
     return rc;
+}
+
+/* Adds what is free from the end of a block to the next one. False: they overlap. */
+static bool add_free(struct caching_totals *totals, int64_t begin, int64_t end)
+{
+    if (begin < 0 || end < begin)
+        return false;
+    totals->free += end - begin;
+    if (end - begin > totals->largest_free)
+        totals->largest_free = end - begin;
+    return true;
+}
+
+/* Adds a segment that is held at the end: `bytes` from an address on, with its blocks of those from
+ * *block on. False: their sizes are not known. */
+static bool add_segment(const struct history *history, const struct history_life *segment,
+                        int64_t bytes, size_t *block, struct caching_totals *totals)
+{
+    int64_t at = segment->address, end = an_time_add(at, bytes), free_before = totals->free;
+    bool any = false;
+    totals->reserved += bytes;
+    for (; *block < history->life_count && history->life[*block].address < end; ++*block) {
+        const struct history_life *life = &history->life[*block];
+        if (life->end != INT64_MAX)
+            continue;
+        if (life->block <= 0 || !add_free(totals, at, life->address))
+            return false;
+        at = an_time_add(life->address, life->block);
+        totals->allocated += life->block;
+        any = true;
+    }
+    if (!add_free(totals, at, end))
+        return false;
+    if (any && !segment->expandable)
+        totals->inactive_split += totals->free - free_before;
+    return true;
+}
+
+/* May these be parts of one expandable segment? */
+static bool is_same_segment(const struct history_life *first, const struct history_life *second)
+{
+    return first->expandable && second->expandable && first->large == second->large &&
+           first->place.stream == second->place.stream && first->place.pool == second->place.pool;
+}
+
+bool history_end(const struct history *history, struct caching_totals *totals)
+{
+    const struct history_life *life = history->life;
+    size_t count = 0, next;
+    while (count < history->life_count && life[count].segment)
+        count++;
+    size_t block = count;
+    *totals = (struct caching_totals){0};
+    for (size_t i = 0; i < count; i = next) {
+        int64_t bytes = life[i].bytes;
+        next = i + 1;
+        if (life[i].end != INT64_MAX)
+            continue;
+        /* Parts of an expandable segment are one. What of it was there before the history is one
+         * part, at the address of the segment, also where others lie in the middle of it. */
+        for (; next < count && is_same_segment(&life[i], &life[next]) &&
+               life[next].address <= an_time_add(life[i].address, bytes);
+             next++)
+            bytes += life[next].end == INT64_MAX ? life[next].bytes : 0;
+        if (!add_segment(history, &life[i], bytes, &block, totals))
+            return false;
+    }
+    while (block < history->life_count && life[block].end != INT64_MAX)
+        block++;
+    return block == history->life_count;
 }
 
 void history_clear(struct history *history)

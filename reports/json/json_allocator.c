@@ -21,7 +21,8 @@ static void put_setting(struct rep_writer *writer, const void *row)
     rep_put_count(writer, "reserved_peak_bytes", an_int(setting->reserved_peak));
     rep_put_count(writer, "requests", an_int(setting->requests));
     rep_put_value(writer, "saved_pct", setting->saved_pct);
-    rep_put_text_or(writer, "fits", setting->fits, "no request failed in the recording");
+    rep_put_text_or(writer, "fits", setting->fits,
+                    "no request failed in the recording, or it does not say what was free");
 }
 
 /* One device: its totals, and the tables of settings, categories, holders and leaks. */

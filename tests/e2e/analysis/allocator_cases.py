@@ -176,6 +176,21 @@ def other_settings():
         same(f"program {seed}", device["exact"], True)
 
 
+def replay_that_misses():
+    """A private pool that no event names, and that is gone: the replay takes it for the common one, and nothing is advised."""
+    allocator = Allocator()
+    allocator.malloc(100)
+    for _ in range(3):
+        allocator.free(allocator.malloc(1000 * MB))
+        for block in [allocator.malloc(100 * MB, pool=(0, 1)) for _ in range(10)]:
+            allocator.free(block)
+    allocator.empty_cache((0, 1))
+    device = device_of(allocator, "missed.pickle")
+    same("missed", (device["exact"], device["best_setting"]), (False, None))
+    if device["settings"][0]["reserved_peak_bytes"] >= 0.9 * device["reserved_peak_bytes"]:
+        sys.exit("the replay should have missed the peak")
+
+
 def holes(allocator):
     allocator.malloc(100)
     allocator.free(allocator.malloc(4000 * MB))
@@ -207,7 +222,7 @@ def requests_that_failed():
 
 
 CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event, best_fit_in_expandable_segments, any_program,
-         unmapped_holes, other_settings, requests_that_failed)
+         unmapped_holes, other_settings, replay_that_misses, requests_that_failed)
 if __name__ == "__main__":
     for case in CASES:
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
