@@ -3,6 +3,7 @@
 """Makes files of other producers as other versions and settings of them write it. usage: versions.py make FOLDER"""
 import json, os, pickle, random, sqlite3, sys, zlib
 
+from allocator_model import Allocator
 from formats import Plane, ascend, field, flight, varint
 from profiles import event, packet
 
@@ -418,176 +419,34 @@ def profile(types, samples, period, period_type):
 # ---- PyTorch -----------------------------------------------------------------------------------------------------------------------
 
 
-class Expandable:
-    """PyTorch's allocator with expandable_segments: a segment for small and one for large blocks, which are mapped piece by piece."""
-
-    def __init__(self):
-        self.trace, self.time, self.recording, self.peak = [], 1_700_000_000_000_000, False, 0
-        # large, private pool: base, bytes mapped, blocks in order
-        self.pool = {(large, pool): [0x7f0000000000 - (large << 40) - (pool << 42), 0, []] for large in (False, True) for pool in (0, 1)}
-
-    def put(self, action, addr, size, name="step"):
-        self.time += 10
-        frames = [{"name": name, "filename": "/srv/me/train.py", "line": 40}]
-        self.peak = max(self.peak, self.mapped())
-        if self.recording:
-            self.trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": self.time, "frames": frames})
-
-    def mapped(self):
-        return sum(pool[1] for pool in self.pool.values())
-
-    def grow(self, pool, size, granule):
-        blocks = pool[2]
-        tail = blocks[-1] if blocks and not blocks[-1]["requested"] else None
-        missing = -(-(size - (tail["size"] if tail else 0)) // granule) * granule
-        if tail:
-            tail["size"] += missing
-        else:
-            tail = {"addr": pool[0] + pool[1], "size": missing, "requested": 0}
-            blocks.append(tail)
-        pool[1] += missing
-        self.put("segment_map", pool[0] + pool[1] - missing, missing)
-        return tail
-
-    def alloc(self, requested, graph=0):
-        size = -(-requested // 512) * 512
-        large = size > 1 << 20
-        pool = self.pool[large, graph]
-        fitting = [b for b in pool[2] if not b["requested"] and b["size"] >= size]
-        # the end of the segment, which can grow, is taken last
-        block = min(fitting, key=lambda b: (b is pool[2][-1], b["size"], b["addr"])) if fitting else \
-            self.grow(pool, size, 20 << 20 if large else 2 << 20)
-        if block["size"] > size:
-            rest = {"addr": block["addr"] + size, "size": block["size"] - size, "requested": 0}
-            pool[2].insert(pool[2].index(block) + 1, rest)
-            block["size"] = size
-        block["requested"] = requested
-        self.put("alloc", block["addr"], requested)
-        return (large, graph), block
-
-    def free(self, key, block):
-        blocks, requested = self.pool[key][2], block["requested"]
-        self.put("free_requested", block["addr"], requested)
-        self.put("free_completed", block["addr"], requested)
-        block["requested"] = 0
-        at = blocks.index(block)
-        for first in (at, at - 1):
-            if 0 <= first < len(blocks) - 1 and not blocks[first]["requested"] and not blocks[first + 1]["requested"]:
-                blocks[first]["size"] += blocks.pop(first + 1)["size"]
-
-    def trim(self):
-        """Gives whole granules at the end of the large segment back, as empty_cache() does."""
-        pool = self.pool[True, 0]
-        tail = pool[2][-1]
-        bytes = tail["size"] // (20 << 20) * (20 << 20)
-        if tail["requested"] or not bytes:
-            return
-        pool[1] -= bytes
-        tail["size"] -= bytes
-        if not tail["size"]:
-            pool[2].pop()
-        self.put("segment_unmap", pool[0] + pool[1], bytes)
-
-    def snapshot(self):
-        segments = []
-        for (large, graph), (base, mapped, blocks) in self.pool.items():
-            if not mapped:
-                continue
-            held = sum(b["size"] for b in blocks if b["requested"])
-            segments.append({"device": 0, "address": base, "total_size": mapped, "allocated_size": held, "active_size": held,
-                             "requested_size": sum(b["requested"] for b in blocks), "stream": 0, "is_expandable": True,
-                             "segment_type": "large" if large else "small", "segment_pool_id": (graph, 0), "frames": [],
-                             "blocks": [{"address": b["addr"], "size": b["size"], "requested_size": b["requested"], "frames": [],
-                                         "state": "active_allocated" if b["requested"] else "inactive"} for b in blocks]})
-        first = self.trace[0]["time_us"]
-        marks = [{"device": 0, "name": name, "stage": stage, "time_us": first + at} for name, stage, at in (
-            ("## step ##", "START", 0), ("forward", "START", 10), ("forward", "END", 60), ("## step ##", "END", 100), ("lost", "END", 110),
-            ("## step ##", "START", 120))]
-        return {"segments": segments, "device_traces": [self.trace], "external_annotations": marks,
-                "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "max_split_size": -1,
-                                       "garbage_collection_threshold": 0.0, "expandable_segments": True, "roundup_power2_divisions": {}}}
+def recorded(allocator, first=0):
+    return allocator.snapshot(first), allocator.peak, allocator.reserved
 
 
 def expandable(trimmed, graphs=False):
-    """Blocks of many sizes that come and go; what was there before the history is partly given back in it. Segments grow; `trimmed`: the
-    end of one is given back in the middle; `graphs`: now and then a CUDA graph is captured, whose pool is a private one."""
-    own, r = Expandable(), random.Random(3)
-    held = []
+    """Blocks of many sizes that come and go; what was there before the history is partly given back in it. Segments grow; `trimmed`: what is
+    free is given back in the middle; `graphs`: now and then a CUDA graph is captured, whose pool is a private one."""
+    own, r = Allocator(expandable=True, text="expandable_segments:True"), random.Random(3)
+    held, first = [], 0
     for step in range(700):
-        own.recording = step >= 100
+        if step == 100:
+            first = len(own.trace)
         if held and r.random() < 0.47:
-            own.free(*held.pop(r.randrange(len(held))))
+            own.free(held.pop(r.randrange(len(held))))
         else:
-            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 60 << 20))), int(graphs and step % 90 > 60)))
+            size = r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 60 << 20)))
+            held.append(own.malloc(size, pool=(int(graphs and step % 90 > 60), 0)))
         if trimmed and step == 400:
-            for key, block in [h for h in held if h[0][0]][-6:]:
-                held.remove((key, block))
-                own.free(key, block)
-            own.trim()
-    return own.snapshot(), own.peak, own.mapped()
-
-
-class Pools:
-    """PyTorch's allocator without expandable segments, with private pools of CUDA graphs."""
-
-    def __init__(self):
-        self.trace, self.time, self.at, self.segments, self.peak = [], 1_700_000_000_000_000, 0x7f0000000000, [], 0
-
-    def put(self, action, addr, size):
-        self.time += 10
-        self.peak = max(self.peak, self.reserved())
-        frames = [{"name": "step", "filename": "/srv/me/train.py", "line": 40}]
-        self.trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": self.time, "frames": frames})
-
-    def reserved(self):
-        return sum(segment["bytes"] for segment in self.segments)
-
-    def alloc(self, requested, pool):
-        size = -(-requested // 512) * 512
-        large = size > 1 << 20
-        own = [s for s in self.segments if s["large"] == large and s["pool"] == pool]
-        fitting = [(b["size"], b["addr"], s, b) for s in own for b in s["blocks"] if not b["requested"] and b["size"] >= size]
-        if not fitting:
-            room = (20 << 20 if size < 10 << 20 else -(-size // (2 << 20)) * (2 << 20)) if large else 2 << 20
-            self.at += 1 << 30
-            block = {"addr": self.at, "size": room, "requested": 0}
-            segment = {"addr": self.at, "bytes": room, "large": large, "pool": pool, "blocks": [block]}
-            self.segments.append(segment)
-            self.put("segment_alloc", self.at, room)
-        else:
-            _, _, segment, block = min(fitting, key=lambda f: f[:2])
-        rest = block["size"] - size
-        if rest > 1 << 20 or (rest and not large):
-            segment["blocks"].insert(segment["blocks"].index(block) + 1, {"addr": block["addr"] + size, "size": rest, "requested": 0})
-            block["size"] = size
-        block["requested"] = requested
-        self.put("alloc", block["addr"], requested)
-        return segment, block
-
-    def free(self, segment, block):
-        self.put("free_requested", block["addr"], block["requested"])
-        self.put("free_completed", block["addr"], block["requested"])
-        block["requested"] = 0
-        blocks = segment["blocks"]
-        for first in (blocks.index(block), blocks.index(block) - 1):
-            if 0 <= first < len(blocks) - 1 and not blocks[first]["requested"] and not blocks[first + 1]["requested"]:
-                blocks[first]["size"] += blocks.pop(first + 1)["size"]
-
-    def empty_cache(self):
-        """Gives the free segments of the common pool back, and keeps those of pools that a graph still has."""
-        for segment in [s for s in self.segments if s["pool"] == (0, 0) and len(s["blocks"]) == 1 and not s["blocks"][0]["requested"]]:
-            self.segments.remove(segment)
-            self.put("segment_free", segment["addr"], segment["bytes"])
-
-    def snapshot(self):
-        segments = [{"device": 0, "address": s["addr"], "total_size": s["bytes"], "stream": 0, "is_expandable": False, "frames": [],
-                     "allocated_size": sum(b["size"] for b in s["blocks"] if b["requested"]), "segment_pool_id": s["pool"],
-                     "segment_type": "large" if s["large"] else "small",
-                     "blocks": [{"address": b["addr"], "size": b["size"], "requested_size": b["requested"], "frames": [],
-                                 "state": "active_allocated" if b["requested"] else "inactive"} for b in s["blocks"]]}
-                    for s in self.segments]
-        return {"segments": segments, "device_traces": [self.trace], "external_annotations": [],
-                "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": False}}
+            for block in [b for b in held if b.place[2]][-6:]:
+                held.remove(block)
+                own.free(block)
+            own.empty_cache()
+    data, peak, now = recorded(own, first)
+    begin = data["device_traces"][0][0]["time_us"]
+    data["external_annotations"] = [{"device": 0, "name": name, "stage": stage, "time_us": begin + at} for name, stage, at in (
+        ("## step ##", "START", 0), ("forward", "START", 10), ("forward", "END", 60), ("## step ##", "END", 100), ("lost", "END", 110),
+        ("## step ##", "START", 120))]
+    return data, peak, now
 
 
 def old_snapshot():
@@ -606,16 +465,16 @@ def old_snapshot():
 
 def graphs():
     """Requests of a program and, between them, of two captures of CUDA graphs, each with a pool of its own."""
-    own, r, held = Pools(), random.Random(5), []
+    own, r, held = Allocator(), random.Random(5), []
     for step in range(600):
         pool = {3: (1, 0), 7: (0, 2)}.get(step // 30 % 10, (0, 0))
         if held and r.random() < 0.48:
-            own.free(*held.pop(r.randrange(len(held))))
+            own.free(held.pop(r.randrange(len(held))))
         else:
-            held.append(own.alloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 30 << 20))), pool))
+            held.append(own.malloc(r.choice((r.randrange(100, 1 << 20), r.randrange(1 << 20, 30 << 20))), pool=pool))
         if step == 400:
             own.empty_cache()
-    return own.snapshot(), own.peak, own.reserved()
+    return recorded(own)
 
 
 # ---- the files ---------------------------------------------------------------------------------------------------------------------

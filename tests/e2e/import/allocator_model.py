@@ -3,7 +3,7 @@
 """PyTorch's caching allocator in small, after c10/cuda/CUDACachingAllocator.cpp: it serves a program's requests and writes the memory snapshot
 that PyTorch would write. What tacho says of the snapshot is compared with what this allocator did, and with what it does when the same program
 runs under another setting."""
-import itertools, pickle
+import itertools
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 UNLIMITED = 1 << 62
@@ -265,16 +265,10 @@ class Allocator:
                           "is_expandable": head.expandable, "frames": [], "blocks": blocks})
         return sorted(found, key=lambda s: s["address"])
 
-    def dump(self, path, last=None):
-        """Writes the snapshot, of the last events only where a number of them is given, and returns what is true of it."""
-        segments = self.segments()
+    def snapshot(self, first=0):
+        """The snapshot, with the history from an event on."""
         settings = {"PYTORCH_CUDA_ALLOC_CONF": self.text, "max_split_size": -1 if self.max_split == UNLIMITED else self.max_split,
                     "garbage_collection_threshold": 0.0, "expandable_segments": self.expandable,
                     "roundup_power2_divisions": {str(1 << i): self.divisions[i] for i in range(16)}}
-        with open(path, "wb") as file:
-            pickle.dump({"segments": segments, "device_traces": [self.trace[-last:] if last else self.trace],
-                         "external_annotations": [], "allocator_settings": settings}, file, 4)
-        free = [b["size"] for s in segments for b in s["blocks"] if b["state"] == "inactive"]
-        active = [b for s in segments for b in s["blocks"] if b["state"] != "inactive"]
-        return {"reserved_bytes": sum(s["total_size"] for s in segments), "free_bytes": sum(free), "largest_free_bytes": max(free, default=0),
-                "rounding_bytes": sum(b["size"] - b["requested_size"] for b in active)}
+        return {"segments": self.segments(), "device_traces": [self.trace[first:]], "external_annotations": [],
+                "allocator_settings": settings}
