@@ -116,9 +116,21 @@ static int add_event(struct history *history, int64_t time, enum history_kind ki
     return 0;
 }
 
+/* Where the next block above a given one begins that was asked for while that was there: at an
+ * address from `from` on. `limit`: there is none below it. */
+static int64_t next_block(const struct history *history, size_t given, int64_t from, int64_t limit)
+{
+    const struct history_life *life = history->life;
+    for (size_t i = given + 1; i < history->life_count && life[i].address < limit; i++)
+        if (life[i].address >= from && life[i].start < life[given].end)
+            return life[i].address;
+    return limit;
+}
+
 /* The history names what was asked for. A block that was there before it and is not in the snapshot
- * any more was larger where the rest of its segment was too small to be split off. Walks from the
- * highest address down: `bound` is where the block or segment above begins. */
+ * any more was larger where the rest of its segment was too small to be split off: up to the next
+ * block, as requests get the beginning of what is free. Walks from the highest address down:
+ * `bound` is where the block or segment above begins. */
 static void find_block_bytes(struct history *history, const struct caching_settings *recorded)
 {
     const struct history_life *segment = history->life;
@@ -140,9 +152,13 @@ static void find_block_bytes(struct history *history, const struct caching_setti
         int64_t end = segment[at - 1].address + segment[at - 1].bytes;
         int64_t gap = (above < end ? above : end) - block->address;
         int64_t rounded = caching_round(recorded, block->bytes);
-        bool slack = segment[at - 1].large && !segment[at - 1].expandable && gap >= rounded &&
-                     gap - rounded <= SLACK_MOST;
-        block->block = slack ? gap : rounded;
+        block->block = rounded;
+        if (!segment[at - 1].large || segment[at - 1].expandable || gap < rounded)
+            continue;
+        gap =
+            next_block(history, i, block->address + rounded, block->address + gap) - block->address;
+        if (gap - rounded <= SLACK_MOST)
+            block->block = gap;
     }
 }
 

@@ -134,6 +134,14 @@ def any_program():
             same(f"{name} {seed}", (device["exact"], device["matched"]), (True, device["replayed"]))
 
 
+def history_from_the_middle():
+    """Blocks of before the history that keep up to 1 MiB beyond their request: requests after them tell where they end."""
+    for seed in (3, 6, 10, 12, 13):
+        allocator = random_program(Allocator(), seed, 400, 19, 26)
+        device = device_of(allocator, "middle.pickle", 150)
+        same(f"program {seed}", (device["exact"], device["matched"]), (True, device["replayed"]))
+
+
 def unmapped_holes():
     """empty_cache() takes the pages between blocks in use; a larger request comes after them, smaller ones into them."""
     for expandable in (False, True):
@@ -229,7 +237,7 @@ def requests_that_failed():
 
 
 CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event, best_fit_in_expandable_segments, any_program,
-         unmapped_holes, other_settings, replay_that_misses, requests_that_failed)
+         history_from_the_middle, unmapped_holes, other_settings, replay_that_misses, requests_that_failed)
 if __name__ == "__main__":
     for case in CASES:
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
