@@ -12,13 +12,10 @@
 
 #include "store/import/ascend/ascend_import.h"
 #include "store/import/ascend/ascend_private.h"
-#include "store/import/input/csv.h"
 #include "store/import/input/rows.h"
-#include "store/import/input/whole.h"
+#include "store/import/input/table.h"
 #include "store/import/kineto/kineto_text.h"
 
-#define BYTES_MOST  ((size_t)4 << 30)
-#define CELLS_MOST  128
 #define COLLECTIVES 100000 /* stream that holds them */
 
 /* Columns that are read: key, names in the versions of the table */
@@ -43,9 +40,8 @@ enum column {
 
 struct reading {
     struct imp_rows rows;
-    int column[COLUMN_COUNT]; /* place in a row; -1: the table lacks it */
     struct ascend_steps steps;
-    int64_t short_rows;
+    struct kineto_text payload; /* of the present row */
 };
 
 /* Does the first line name a column for the start and one for the time of a task, and one that only
@@ -62,32 +58,14 @@ static bool recognises(const unsigned char *head, size_t bytes)
             imp_holds(head, line, "Task Type"));
 }
 
-/* ---- columns ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
-static void find_columns(struct reading *reading, const struct imp_cell *cell, size_t count)
+static int64_t number_of(const struct imp_table *table, enum column column)
 {
-    static const char *const names[] = {
-#define COLUMN_NAMES(name, texts) texts,
-        COLUMN_MAP(COLUMN_NAMES)
-#undef COLUMN_NAMES
-    };
-    for (int column = 0; column < COLUMN_COUNT; column++)
-        reading->column[column] = imp_csv_column(cell, count, names[column]);
-}
-
-static struct imp_cell cell_of(const struct reading *reading, const struct imp_cell *cell,
-                               size_t count, enum column column)
-{
-    return imp_csv_at(cell, count, reading->column[column]);
-}
-
-static int64_t number_of(struct imp_cell cell)
-{
+    struct imp_cell cell = imp_table_cell(table, column);
     int64_t value;
     return kineto_int((struct kj_span){cell.text, cell.bytes}, &value) ? value : STORE_ABSENT;
 }
-
-/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
 /* Shapes and types of the inputs as the payload of a kernel. */
 static void put_payload(struct kineto_text *payload, struct imp_cell shapes, struct imp_cell types,
@@ -131,18 +109,17 @@ static void fill_kind(struct imp_cell core, struct imp_cell name, struct imp_sli
 }
 
 /* One row of the table. */
-static int put_row(struct reading *reading, const struct imp_cell *cell, size_t count,
-                   struct kineto_text *payload)
+static int put_row(void *ctx, const struct imp_table *table)
 {
+    struct reading *reading = ctx;
     struct store_detail detail = STORE_DETAIL_NONE;
     struct imp_slice slice = {.correlation = STORE_ABSENT, .detail = &detail};
-    struct imp_cell start = cell_of(reading, cell, count, COLUMN_START),
-                    dur = cell_of(reading, cell, count, COLUMN_DUR),
-                    name = cell_of(reading, cell, count, COLUMN_NAME),
-                    core = cell_of(reading, cell, count, COLUMN_CORE);
-    int64_t device = number_of(cell_of(reading, cell, count, COLUMN_DEVICE)),
-            stream = number_of(cell_of(reading, cell, count, COLUMN_STREAM)),
-            step = number_of(cell_of(reading, cell, count, COLUMN_STEP));
+    struct imp_cell start = imp_table_cell(table, COLUMN_START),
+                    dur = imp_table_cell(table, COLUMN_DUR),
+                    name = imp_table_cell(table, COLUMN_NAME),
+                    core = imp_table_cell(table, COLUMN_CORE);
+    int64_t device = number_of(table, COLUMN_DEVICE), stream = number_of(table, COLUMN_STREAM),
+            step = number_of(table, COLUMN_STEP);
     int decimals;
     bool rounded, timed;
     char device_name[32], stream_name[32];
@@ -164,13 +141,12 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
     snprintf(device_name, sizeof device_name, "gpu:%" PRId64, device);
     snprintf(stream_name, sizeof stream_name, collective ? "collectives" : "stream %" PRId64,
              stream);
-    put_payload(payload, cell_of(reading, cell, count, COLUMN_SHAPES),
-                cell_of(reading, cell, count, COLUMN_TYPES),
-                cell_of(reading, cell, count, COLUMN_TYPE));
+    put_payload(&reading->payload, imp_table_cell(table, COLUMN_SHAPES),
+                imp_table_cell(table, COLUMN_TYPES), imp_table_cell(table, COLUMN_TYPE));
     fill_kind(core, name, &slice, &detail);
     if (!name.bytes || imp_cell_is_one_of(name, "N/A"))
         name = core;
-    detail.payload = payload->data && *payload->data ? payload->data : NULL;
+    detail.payload = reading->payload.data && *reading->payload.data ? reading->payload.data : NULL;
     detail.collective = collective ? "collective" : NULL;
     int rc =
         imp_rows_stream(&reading->rows, device, device_name, stream, stream_name, &slice.track);
@@ -184,63 +160,26 @@ static int put_row(struct reading *reading, const struct imp_cell *cell, size_t 
     return rc;
 }
 
-static int read_rows(struct reading *reading, const char *at, const char *end)
-{
-    struct imp_cell cell[CELLS_MOST];
-    struct kineto_text payload = {0};
-    size_t count, columns = 0;
-    int rc = 0;
-    if (imp_csv_row(&at, end, cell, CELLS_MOST, &columns))
-        find_columns(reading, cell, columns);
-    while (!rc && imp_csv_row(&at, end, cell, CELLS_MOST, &count)) {
-        if (count == 1 && !cell[0].bytes)
-            continue;
-        if (count < columns)
-            reading->short_rows++;
-        else
-            rc = put_row(reading, cell, count, &payload);
-    }
-    kineto_text_clear(&payload);
-    return rc;
-}
-
-/* Reads a table, or a piece of it: each has its names of columns. */
-static int read_piece(struct reading *reading, const char *path, struct tacho_error *err)
-{
-    struct imp_whole whole;
-    int rc = imp_whole_read(reading->rows.run, path, BYTES_MOST, &whole, err);
-    if (rc)
-        return rc;
-    rc = read_rows(reading, (const char *)whole.data, (const char *)whole.data + whole.bytes);
-    imp_whole_free(&whole);
-    return rc;
-}
-
-/* Reads the pieces of the table, then writes what is known after the last row. */
-static int read_pieces(struct reading *reading, const char *path, struct tacho_error *err)
-{
-    struct imp_run *run = reading->rows.run;
-    int rc = read_piece(reading, path, err);
-    for (size_t i = 0; i < run->pieces && !rc; i++)
-        rc = read_piece(reading, run->piece[i], err);
-    if (!rc && reading->short_rows)
-        rc = imp_loss(run, "row with too few cells", reading->short_rows);
-    if (!rc)
-        rc = ascend_steps_write(&reading->steps, run, reading->rows.process, "column Step Id");
-    return rc;
-}
-
 /* Reads one table; this is the `read` of the importer. */
 static int read_table(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct reading reading = {.short_rows = 0};
+    static const char *const names[] = {
+#define COLUMN_NAMES(name, texts) texts,
+        COLUMN_MAP(COLUMN_NAMES)
+#undef COLUMN_NAMES
+    };
+    struct reading reading = {.rows = {0}};
+    struct imp_table table = {
+        .names = names, .columns = COLUMN_COUNT, .put = put_row, .ctx = &reading};
     int64_t slices = run->slices;
     int rc = store_begin(run->db);
     if (!rc) {
         rc = imp_rows_begin(&reading.rows, run, ascend_rank_of(path), STORE_ABSENT, NULL,
                             "Ascend program");
         if (!rc)
-            rc = read_pieces(&reading, path, err);
+            rc = imp_table_read(&table, run, path, err);
+        if (!rc)
+            rc = ascend_steps_write(&reading.steps, run, reading.rows.process, "column Step Id");
         rc = imp_rows_end(&reading.rows, rc);
     }
     if (!rc)
@@ -252,6 +191,7 @@ static int read_table(struct imp_run *run, const char *path, struct tacho_error 
                         "give trace_view.json of the same folder, which has the host too",
                         "%s: a table of kernels without a row that says when a kernel ran", path);
     ascend_steps_free(&reading.steps);
+    kineto_text_clear(&reading.payload);
     return rc;
 }
 

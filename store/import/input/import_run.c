@@ -85,7 +85,6 @@ int64_t imp_rank(struct imp_run *run, int64_t named)
         rank = free_rank(run);
     if (rank == STORE_ABSENT)
         return rank;
-    run->ranks_seen += named != STORE_ABSENT;
     if (rank_taken(run, rank))
         imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
     imp_map_put(&run->ranks, rank, 0,

@@ -22,7 +22,6 @@ struct imp_run {
     int64_t file_index;   /* of the present input */
     int64_t done, total;  /* bytes, for progress */
     const char *path;     /* of the present input, for messages */
-    int64_t ranks_seen;   /* files that named their rank */
     struct imp_map ranks; /* ranks given so far */
     int64_t next_rank;    /* those below are taken */
     bool many;            /* there is more than one input: each is a rank */

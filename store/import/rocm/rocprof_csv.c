@@ -10,18 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/input/csv.h"
-#include "store/import/input/whole.h"
+#include "store/import/input/table.h"
 #include "store/import/kineto/kineto_text.h"
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/rocm/rocm_private.h"
 
-#define BYTES_MOST ((size_t)4 << 30)
-#define CELLS_MOST 64
-#define TEXT_MOST  128
+#define TEXT_MOST 128
 
 /* Columns that are read: key, names in the versions of the tables */
 #define COLUMN_MAP(X) \
+    X(KERNEL, "Kernel_Name") \
+    X(COPY, "Destination_Agent_Id") \
     X(KIND, "Kind|Domain") \
     X(NAME, "Kernel_Name|Function|Direction") \
     X(AGENT, "Agent_Id|Destination_Agent_Id|GPU_ID") \
@@ -46,17 +45,6 @@ enum column {
         COLUMN_COUNT
 };
 
-enum table { TABLE_KERNELS, TABLE_COPIES, TABLE_CALLS };
-
-struct reading {
-    struct rocm rocm;
-    enum table table;
-    int column[COLUMN_COUNT]; /* place in a row; -1: the table lacks it */
-    const struct imp_cell *cell;
-    size_t count; /* of the present row */
-    int64_t short_rows;
-};
-
 /* Does the first line name the columns of such a table? That of counters has a row for each counter
  * of a kernel. */
 static bool recognises(const unsigned char *head, size_t bytes)
@@ -70,38 +58,17 @@ static bool recognises(const unsigned char *head, size_t bytes)
 
 /* ---- cells ------------------------------------------------------------------------------------------------------------------- */
 
-static void find_columns(struct reading *reading, const struct imp_cell *cell, size_t count)
+static int64_t number_of(const struct imp_table *table, enum column column)
 {
-    static const char *const names[] = {
-#define COLUMN_NAMES(name, texts) texts,
-        COLUMN_MAP(COLUMN_NAMES)
-#undef COLUMN_NAMES
-    };
-    for (int column = 0; column < COLUMN_COUNT; column++)
-        reading->column[column] = imp_csv_column(cell, count, names[column]);
-    reading->table = TABLE_CALLS;
-    if (imp_csv_column(cell, count, "Kernel_Name") >= 0)
-        reading->table = TABLE_KERNELS;
-    else if (imp_csv_column(cell, count, "Destination_Agent_Id") >= 0)
-        reading->table = TABLE_COPIES;
-}
-
-static struct imp_cell cell_of(const struct reading *reading, enum column column)
-{
-    return imp_csv_at(reading->cell, reading->count, reading->column[column]);
-}
-
-static int64_t number_of(const struct reading *reading, enum column column)
-{
-    struct imp_cell cell = cell_of(reading, column);
+    struct imp_cell cell = imp_table_cell(table, column);
     int64_t value;
     return kineto_int((struct kj_span){cell.text, cell.bytes}, &value) ? value : STORE_ABSENT;
 }
 
 /* The number of an agent: 4 of "Agent 4", or of 4; STORE_ABSENT: none. */
-static int64_t agent_of(const struct reading *reading, enum column column)
+static int64_t agent_of(const struct imp_table *table, enum column column)
 {
-    struct imp_cell cell = cell_of(reading, column);
+    struct imp_cell cell = imp_table_cell(table, column);
     size_t first = cell.bytes;
     int64_t value;
     while (first && cell.text[first - 1] >= '0' && cell.text[first - 1] <= '9')
@@ -111,9 +78,9 @@ static int64_t agent_of(const struct reading *reading, enum column column)
                : STORE_ABSENT;
 }
 
-static const char *text_of(const struct reading *reading, enum column column, char text[TEXT_MOST])
+static const char *text_of(const struct imp_table *table, enum column column, char text[TEXT_MOST])
 {
-    struct imp_cell cell = cell_of(reading, column);
+    struct imp_cell cell = imp_table_cell(table, column);
     snprintf(text, TEXT_MOST, "%.*s", (int)(cell.bytes < TEXT_MOST ? cell.bytes : TEXT_MOST),
              cell.text);
     return text;
@@ -122,108 +89,85 @@ static const char *text_of(const struct reading *reading, enum column column, ch
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
 /* A kernel. An agent that runs one is a GPU. */
-static int put_kernel(struct reading *reading)
+static int put_kernel(struct rocm *rocm, const struct imp_table *table)
 {
-    struct imp_cell name = cell_of(reading, COLUMN_NAME);
-    struct rocm_work work = {.start = number_of(reading, COLUMN_START),
-                             .end = number_of(reading, COLUMN_END),
-                             .agent = agent_of(reading, COLUMN_AGENT),
-                             .queue = number_of(reading, COLUMN_QUEUE),
+    struct imp_cell name = imp_table_cell(table, COLUMN_NAME);
+    struct rocm_work work = {.start = number_of(table, COLUMN_START),
+                             .end = number_of(table, COLUMN_END),
+                             .agent = agent_of(table, COLUMN_AGENT),
+                             .queue = number_of(table, COLUMN_QUEUE),
                              .kernel = STORE_ABSENT,
-                             .correlation = number_of(reading, COLUMN_CORRELATION),
-                             .shared_memory = number_of(reading, COLUMN_SHARED),
+                             .correlation = number_of(table, COLUMN_CORRELATION),
+                             .shared_memory = number_of(table, COLUMN_SHARED),
                              .bytes = -1};
     int rc = 0;
     for (int i = 0; i < 3; i++) {
-        work.group[i] = number_of(reading, (enum column)(COLUMN_GROUP_X + i));
-        work.grid[i] = number_of(reading, (enum column)(COLUMN_GRID_X + i));
+        work.group[i] = number_of(table, (enum column)(COLUMN_GROUP_X + i));
+        work.grid[i] = number_of(table, (enum column)(COLUMN_GRID_X + i));
     }
-    if (work.agent >= 0 && !imp_map_find(&reading->rocm.agents, work.agent, 0))
-        rc = rocm_agent_add(&reading->rocm, work.agent, true, work.agent, NULL, 0);
+    if (work.agent >= 0 && !imp_map_find(&rocm->agents, work.agent, 0))
+        rc = rocm_agent_add(rocm, work.agent, true, work.agent, NULL, 0);
     if (!rc) /* --kernel-rename gives each dispatch a name of its own */
-        rc = rocm_kernel_name(&reading->rocm, name.text, name.bytes, &work.name);
-    return rc ? rc : rocm_work_put(&reading->rocm, &work);
+        rc = rocm_kernel_name(rocm, name.text, name.bytes, &work.name);
+    return rc ? rc : rocm_work_put(rocm, &work);
 }
 
 /* A copy is of the GPU that it writes to, else of the one that it reads. */
-static int put_copy(struct reading *reading)
+static int put_copy(struct rocm *rocm, const struct imp_table *table)
 {
     char way[TEXT_MOST];
-    struct rocm_work work = {.start = number_of(reading, COLUMN_START),
-                             .end = number_of(reading, COLUMN_END),
-                             .agent = agent_of(reading, COLUMN_AGENT),
+    struct rocm_work work = {.start = number_of(table, COLUMN_START),
+                             .end = number_of(table, COLUMN_END),
+                             .agent = agent_of(table, COLUMN_AGENT),
                              .kernel = STORE_ABSENT,
-                             .correlation = number_of(reading, COLUMN_CORRELATION),
+                             .correlation = number_of(table, COLUMN_CORRELATION),
                              .shared_memory = -1,
                              .bytes = -1,
-                             .way = text_of(reading, COLUMN_NAME, way)};
+                             .way = text_of(table, COLUMN_NAME, way)};
     bool host_out = strstr(way, "DEVICE_TO_HOST") != NULL;
     int rc = 0;
     if (host_out ||
-        (strstr(way, "DEVICE_TO_DEVICE") && !imp_map_find(&reading->rocm.agents, work.agent, 0)))
-        work.agent = agent_of(reading, COLUMN_SOURCE);
-    if (work.agent >= 0 && !imp_map_find(&reading->rocm.agents, work.agent, 0))
-        rc = rocm_agent_add(&reading->rocm, work.agent, true, work.agent, NULL, 0);
-    return rc ? rc : rocm_work_put(&reading->rocm, &work);
+        (strstr(way, "DEVICE_TO_DEVICE") && !imp_map_find(&rocm->agents, work.agent, 0)))
+        work.agent = agent_of(table, COLUMN_SOURCE);
+    if (work.agent >= 0 && !imp_map_find(&rocm->agents, work.agent, 0))
+        rc = rocm_agent_add(rocm, work.agent, true, work.agent, NULL, 0);
+    return rc ? rc : rocm_work_put(rocm, &work);
 }
 
-static int put_call(struct reading *reading)
+static int put_call(struct rocm *rocm, const struct imp_table *table)
 {
-    struct imp_cell name = cell_of(reading, COLUMN_NAME);
+    struct imp_cell name = imp_table_cell(table, COLUMN_NAME);
     char kind[TEXT_MOST];
-    return rocm_call_put(&reading->rocm, text_of(reading, COLUMN_KIND, kind), name.text, name.bytes,
-                         number_of(reading, COLUMN_THREAD), number_of(reading, COLUMN_START),
-                         number_of(reading, COLUMN_END), number_of(reading, COLUMN_CORRELATION));
+    return rocm_call_put(rocm, text_of(table, COLUMN_KIND, kind), name.text, name.bytes,
+                         number_of(table, COLUMN_THREAD), number_of(table, COLUMN_START),
+                         number_of(table, COLUMN_END), number_of(table, COLUMN_CORRELATION));
 }
 
-static int read_rows(struct reading *reading, const char *at, const char *end)
+static int put_row(void *ctx, const struct imp_table *table)
 {
-    static int (*const put[])(struct reading *) = {
-        [TABLE_KERNELS] = put_kernel, [TABLE_COPIES] = put_copy, [TABLE_CALLS] = put_call};
-    struct imp_cell cell[CELLS_MOST];
-    size_t columns = 0;
-    int rc = 0;
-    reading->cell = cell;
-    if (imp_csv_row(&at, end, cell, CELLS_MOST, &columns))
-        find_columns(reading, cell, columns);
-    while (!rc && imp_csv_row(&at, end, cell, CELLS_MOST, &reading->count)) {
-        if (reading->count == 1 && !cell[0].bytes)
-            continue;
-        if (reading->count < columns)
-            reading->short_rows++;
-        else
-            rc = put[reading->table](reading);
-    }
-    return rc;
-}
-
-/* Reads one table of the capture. */
-static int read_piece(struct reading *reading, const char *path, struct tacho_error *err)
-{
-    struct imp_whole whole;
-    int rc = imp_whole_read(reading->rocm.rows.run, path, BYTES_MOST, &whole, err);
-    if (rc)
-        return rc;
-    rc = read_rows(reading, (const char *)whole.data, (const char *)whole.data + whole.bytes);
-    imp_whole_free(&whole);
-    return rc;
+    if (imp_table_has(table, COLUMN_KERNEL))
+        return put_kernel(ctx, table);
+    return imp_table_has(table, COLUMN_COPY) ? put_copy(ctx, table) : put_call(ctx, table);
 }
 
 /* Reads the tables of one process; this is the `read` of the importer. */
 static int read_tables(struct imp_run *run, const char *path, struct tacho_error *err)
 {
-    struct reading reading = {.short_rows = 0};
+    static const char *const names[] = {
+#define COLUMN_NAMES(name, texts) texts,
+        COLUMN_MAP(COLUMN_NAMES)
+#undef COLUMN_NAMES
+    };
+    struct rocm rocm = {.gpus = 0};
+    struct imp_table table = {
+        .names = names, .columns = COLUMN_COUNT, .put = put_row, .ctx = &rocm};
     int64_t slices = run->slices;
     int rc = store_begin(run->db);
     if (!rc)
-        rc = imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, STORE_ABSENT, NULL, NULL);
+        rc = imp_rows_begin(&rocm.rows, run, STORE_ABSENT, STORE_ABSENT, NULL, NULL);
     if (!rc)
-        rc = read_piece(&reading, path, err);
-    for (size_t i = 0; i < run->pieces && !rc; i++)
-        rc = read_piece(&reading, run->piece[i], err);
-    if (!rc && reading.short_rows)
-        rc = imp_loss(run, "row with too few cells", reading.short_rows);
-    rc = rocm_end(&reading.rocm, rc);
+        rc = imp_table_read(&table, run, path, err);
+    rc = rocm_end(&rocm, rc);
     if (!rc)
         rc = store_run_set(run->db, "source.tool", "rocprofv3 (tables)");
     if (!rc)
