@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
@@ -186,6 +187,13 @@ double an_devices_sum(const struct an_result *result, size_t offset)
         sum += an_count_or_0(*(const struct an_count *)(const void *)(device + offset));
     }
     return sum;
+}
+
+const char *an_finding_scaling(struct an_context *context, const char *key, double share)
+{
+    const char *factor = an_number_words(context->arena, fmax(0, share), 3);
+    bool nothing = !strcmp(factor, "0"); /* "0x" would begin a hexadecimal number */
+    return an_finding_text(context, "%s=%s%s", key, factor, nothing ? "" : "x");
 }
 
 const char *an_bytes_text(struct an_context *context, double bytes)

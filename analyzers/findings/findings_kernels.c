@@ -50,8 +50,8 @@ static const char *scale_edit(struct an_context *context, enum an_device_class c
     all = context->result->budget.reason ? all : all * fmin(1, whole / span);
     if (all <= 0)
         return NULL;
-    return an_finding_text(context, "op:%s=%sx", class == AN_DEVICE_MATRIX ? "matrix" : "other",
-                           an_number_words(context->arena, fmax(0, 1 - removed / all), 3));
+    return an_finding_scaling(context, class == AN_DEVICE_MATRIX ? "op:matrix" : "op:other",
+                              1 - removed / all);
 }
 
 /* ---- fusion ---------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * LOW_PRECISION on accelerators: GEMMs that run off the matrix units although a faster type exists.
  * The gain is a ceiling: the speed of these shapes in the other type was not measured.
  */
-#include <math.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"
@@ -85,10 +84,8 @@ void an_findings_low_precision(struct an_findings_list *findings, double span)
     low_precision_action(finding, !strcmp(type, "fp16"));
     an_finding_ceiling(finding, span, removed, FINDINGS_NOT_REPLAYED);
     if (precision->matrix_ns > 0)
-        finding->what_if = an_finding_text(
-            context, "op:matrix=%sx",
-            an_number_words(context->arena, fmax(0, 1 - removed / (double)precision->matrix_ns),
-                            3));
+        finding->what_if =
+            an_finding_scaling(context, "op:matrix", 1 - removed / (double)precision->matrix_ns);
     finding->bound = true;
     finding->method = "ceiling: every such kernel faster by the ratio of the data sheet's peaks; "
                       "nothing was measured";

@@ -35,6 +35,9 @@ struct an_finding *an_findings_add(struct an_findings_list *findings, const char
 
 /* A text that lives as long as the result; printf's format and arguments. */
 #define an_finding_text(context, ...) an_arena_format((context)->arena, __VA_ARGS__)
+/* The edit of the replay (what_if.h) that scales what `key` names to a share of its time; a share
+ * below 0, or so small that it prints as 0, takes all of it away. In the result's arena. */
+const char *an_finding_scaling(struct an_context *context, const char *key, double share);
 /* Adds the next piece of evidence. NULL and what does not fit are dropped. */
 void an_finding_evidence(struct an_finding *finding, const char *text);
 #define an_finding_note(context, finding, ...) \

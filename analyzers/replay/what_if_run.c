@@ -594,6 +594,7 @@ int an_what_if_of(struct an_context *context, const char *text, struct an_what_i
     }
     if (an_edits_parse(text, edit, &count, NULL, &err)) {
         set_absent(what_if, an_arena_text(context->arena, err.what));
+        what_if->unknown = text;
         return 0;
     }
     return an_what_if_run(context->what_if, edit, count, what_if);

@@ -43,7 +43,8 @@ double an_what_if_pairs_error(const struct an_interval *variation);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
 int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
                    struct an_what_if *out);
-/* The same from text, for findings; `out->reason` is set where the text is not a valid edit. */
+/* The same from text, for findings; `out->reason` and `out->unknown` are set where the text is not
+ * a valid edit. */
 int an_what_if_of(struct an_context *context, const char *text, struct an_what_if *out);
 
 #endif

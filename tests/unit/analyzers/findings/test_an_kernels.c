@@ -480,6 +480,12 @@ static void test_kinds_by_name(void **state)
              {NULL, CAST, 40, 0, 0, NULL, NULL, NULL});
     assert_null(finding(r, "FUSION"));
     fx_close(f);
+    r = MAKE(f, {NULL, CAST, 100, 0, 0, NULL, NULL, NULL}); /* with it nothing is left to run */
+    x = finding(r, "FUSION");
+    assert_non_null(x);
+    assert_string_equal(x->what_if, "op:other=0");
+    assert_null(strstr(x->method, "--what-if"));
+    fx_close(f);
 }
 
 /* A program of no framework that tacho recorded gets no advice for PyTorch. */
