@@ -319,8 +319,7 @@ static void name_worst(struct an_device_budget *budget, size_t count)
 static const char *device_text(const struct an_context *context, const struct an_lane *lane)
 {
     if (lane->device != AN_NONE)
-        return an_arena_format(context->arena, "gpu:%" PRId64,
-                               context->gpu->device[lane->device].ordinal);
+        return context->gpu->device[lane->device].label;
     const struct an_process *process = an_trace_process(context->trace, lane->process);
     return process && *process->device ? an_arena_text(context->arena, process->device) : "cpu";
 }

@@ -5,6 +5,7 @@
  */
 #include "analyzers/device/device.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,9 @@ static void name_device(const struct builder *builder, struct an_device *out, co
     const struct an_process *process = an_trace_process(builder->trace, out->process);
     const char *name = property_of(builder, out, device, ".name"),
                *sms = property_of(builder, out, device, ".sms");
+    out->label = strchr(device, ':')
+                     ? an_arena_text(builder->arena, device)
+                     : an_arena_format(builder->arena, "gpu:%" PRId64, out->ordinal);
     out->name = an_arena_text(builder->arena, name ? name : "");
     out->sms = sms ? strtoll(sms, NULL, 10) : 0;
     out->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;

@@ -53,6 +53,7 @@ const char *an_device_class_key(enum an_device_class class);
 struct an_device {
     uint32_t process;
     int64_t ordinal, rank; /* rank: the process's, else its ordinal among processes with devices */
+    const char *label;     /* "gpu:0", "tpu:3" */
     const char *name;      /* "NVIDIA H100 80GB HBM3", "" when unknown */
     size_t first, count;   /* its ops in the columns below */
     int64_t streams;

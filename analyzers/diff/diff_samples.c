@@ -343,8 +343,8 @@ static const char *lane_name(const struct an_context *context, const struct an_l
         lanes += context->lane[k].rank == lane->rank;
     if (lanes < 2 || lane->device == AN_NONE || !context->gpu)
         return an_arena_format(context->scratch, "rank %" PRId64, lane->rank);
-    return an_arena_format(context->scratch, "rank %" PRId64 " gpu:%" PRId64, lane->rank,
-                           context->gpu->device[lane->device].ordinal);
+    return an_arena_format(context->scratch, "rank %" PRId64 " %s", lane->rank,
+                           context->gpu->device[lane->device].label);
 }
 
 /* Adds the classes of the budget and the time of each rank. */

@@ -429,9 +429,7 @@ static int path_run(struct an_context *context)
     const struct an_lane *lane = &context->lane[window->lane];
     context->result->critical_path.rank = lane->rank;
     context->result->critical_path.device =
-        lane->device == AN_NONE ? "cpu"
-                                : an_arena_format(context->arena, "gpu:%" PRId64,
-                                                  context->gpu->device[lane->device].ordinal);
+        lane->device == AN_NONE ? "cpu" : context->gpu->device[lane->device].label;
     sums.step_cause =
         an_arena_zero(context->scratch, lane->count + 1, AN_CAUSE_COUNT * sizeof *sums.step_cause);
     sums.op_of_name =

@@ -239,7 +239,7 @@ static int add_busy_devices(struct curves *curves)
                                 (double)(to - from)
                           : NAN;
         }
-        snprintf(name, sizeof name, "gpu:%lld busy", (long long)gpu->device[k].ordinal);
+        snprintf(name, sizeof name, "%.40s busy", gpu->device[k].label);
         rc = add_parts(curves, "GPU", name, "%", (int64_t)gpu->device[k].count);
     }
     return rc;

@@ -160,6 +160,16 @@ static struct an_value per_step(int64_t sum, bool known, size_t steps, const cha
                                                "the steps do not say how many %s they hold", what));
 }
 
+/* Does a rank drive more devices than that of a row? Rows of one rank are neighbours. */
+static bool shares_rank(const struct an_context *context, const struct an_rank_matrix *matrix,
+                        size_t row)
+{
+    const struct an_lane *lane = &context->lane[matrix->lane[row]];
+    bool before = row && context->lane[matrix->lane[row - 1]].rank == lane->rank,
+         after = row + 1 < matrix->ranks && context->lane[matrix->lane[row + 1]].rank == lane->rank;
+    return lane->device != AN_NONE && (before || after);
+}
+
 /* Fills the row of one rank: the means of its compared steps. */
 static void fill_row(struct an_context *context, const struct an_rank_matrix *matrix, size_t row,
                      struct an_rank_row *out)
@@ -192,6 +202,8 @@ static void fill_row(struct an_context *context, const struct an_rank_matrix *ma
     const char *host = lane->process != AN_NONE ? context->trace->process[lane->process].host : "";
     *out = (struct an_rank_row){
         .rank = lane->rank,
+        .device =
+            shares_rank(context, matrix, row) ? context->gpu->device[lane->device].label : NULL,
         .host = an_arena_text(context->arena, host),
         .steps = (int64_t)matrix->steps,
         .step_ms = mean_ms(step, matrix->steps),
@@ -510,6 +522,20 @@ static int report_duplicate_ranks(struct an_context *context)
     return 0;
 }
 
+/* Are the ranks devices of one process that exchange nothing in its steps? Then none of them waits
+ * for another one, whichever is slower. */
+static bool are_independent(const struct an_context *context, const struct an_rank_matrix *matrix)
+{
+    const struct an_communication *communication = &context->result->communication;
+    uint32_t process = context->lane[matrix->lane[0]].process;
+    bool exchanges = !communication->reason && an_value_or_0(communication->total_ms) > 0;
+    for (size_t row = 0; row < matrix->ranks && !exchanges; row++)
+        if (process == AN_NONE || context->lane[matrix->lane[row]].process != process ||
+            context->lane[matrix->lane[row]].device == AN_NONE)
+            return false;
+    return !exchanges;
+}
+
 /* The analyzer: compares the ranks in the steps that all of them have. */
 static int ranks_run(struct an_context *context)
 {
@@ -525,6 +551,11 @@ static int ranks_run(struct an_context *context)
         return rc;
     if (matrix.ranks < 2 || !matrix.steps) {
         not_compared(context, "no counted step has all its ranges in the file on every rank");
+        return 0;
+    }
+    if (are_independent(context, &matrix)) {
+        not_compared(context, "the devices of the process exchange nothing in its steps: none of "
+                              "them waits for another one");
         return 0;
     }
     struct an_rank_row *row = an_arena_zero(context->arena, matrix.ranks, sizeof *row);

@@ -224,6 +224,18 @@ static const char *ranks_of(struct an_context *context)
     return list;
 }
 
+/* Does one process drive several devices? */
+static bool shares_process(const struct an_context *context)
+{
+    for (uint32_t lane = 0; lane < context->lane_count; lane++) {
+        uint32_t own = an_own_lane(context, context->lane[lane].process);
+        if (context->lane[lane].process != AN_NONE &&
+            context->lane[lane].device != context->lane[own].device)
+            return true;
+    }
+    return false;
+}
+
 /* Finds the rank and stage that a key such as "rank:2:backward" names. False, with the reason:
  * none. */
 static bool read_key(struct rank_scaling *scaling, const char **reason)
@@ -236,6 +248,11 @@ static bool read_key(struct rank_scaling *scaling, const char **reason)
         scaling->reference = context->lane[lane].count ? lane : AN_NONE;
     if (context->lane_count < 2 || scaling->reference == AN_NONE) {
         *reason = "there is only one rank: it has no peers";
+        return false;
+    }
+    if (shares_process(context)) {
+        *reason = "one process drives several devices: its host work is that of all of them, and "
+                  "streams that overlap are not compared apart";
         return false;
     }
     if (!strcmp(scaling->edit->key, "ranks"))

@@ -21,7 +21,8 @@
  */
 struct an_gpu_device {
     int64_t rank, process,
-        device; /* rank: of the process, else its ordinal among processes with devices */
+        device;        /* rank: of the process, else its ordinal among processes with devices */
+    const char *label; /* "gpu:0", "tpu:3" */
     const char *name, *host; /* "" when unknown */
     int64_t ops, streams;
     struct an_count span_ns, busy_ns, compute_ns, comm_ns, copy_ns, exposed_comm_ns,

@@ -45,6 +45,7 @@ struct an_stages {
 /* One rank; times are means of a step. */
 struct an_rank_row {
     int64_t rank;
+    const char *device; /* "tpu:3" where the rank drives several, else NULL */
     const char *host;
     int64_t steps; /* compared */
     struct an_value step_ms, own_ms, waiting_ms, transfer_ms, input_ms, compute_ms;

@@ -29,8 +29,8 @@ static void cell_parallel(char cell[REP_CELL], const void *row)
 static void name_device(char name[REP_NAME], const void *row)
 {
     const struct an_gpu_device *device = row;
-    snprintf(name, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank,
-             device->device, *device->name ? " " : "", device->name);
+    snprintf(name, REP_NAME, "rank %" PRId64 " %.40s%s%.120s", device->rank, device->label,
+             *device->name ? " " : "", device->name);
 }
 
 #define SHARE_CELL(field) \

@@ -356,13 +356,16 @@ static void detailed_note(struct page *page, const struct an_steps *steps)
 
 static void worst_device(struct page *page, const struct an_result *result)
 {
+    size_t with = 0; /* the mean is that of the devices that have a budget */
     for (size_t i = 0; i < result->device_count; i++)
+        with += !result->devices[i].budget.reason;
+    for (size_t i = 0; i < result->device_count && with > 1; i++)
         if (result->devices[i].worst) {
             char text[160];
             snprintf(text, sizeof text,
                      " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
-                     result->device_count, result->gpu.reason ? "ranks" : "devices",
-                     result->devices[i].rank, result->devices[i].device,
+                     with, result->gpu.reason ? "ranks" : "devices", result->devices[i].rank,
+                     result->devices[i].device,
                      result->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
             page_text(page, 1, text);
         }

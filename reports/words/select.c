@@ -4,18 +4,13 @@
  */
 #include "reports/words/select.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *rep_device_name(const struct an_result *result, const struct an_device_budget *budget)
 {
-    for (size_t i = 0; i < result->gpu_count; i++) {
-        char device[32];
-        snprintf(device, sizeof device, "gpu:%" PRId64, result->gpus[i].device);
-        if (result->gpus[i].rank == budget->rank && !strcmp(device, budget->device))
+    for (size_t i = 0; i < result->gpu_count; i++)
+        if (result->gpus[i].rank == budget->rank && !strcmp(result->gpus[i].label, budget->device))
             return result->gpus[i].name;
-    }
     return "";
 }
 

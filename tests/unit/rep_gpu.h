@@ -41,6 +41,7 @@ static inline struct an_gpu_device gpu_device(int64_t rank, const char *name)
     return (struct an_gpu_device){.rank = rank,
                                   .process = rank + 1,
                                   .device = rank,
+                                  .label = rank ? "gpu:1" : "gpu:0",
                                   .name = name,
                                   .host = "",
                                   .ops = 10300,
