@@ -1099,7 +1099,9 @@ const struct an_metric an_metrics[] = {
     {"launches/short_pct", "%", "the same / matched kernels without those of graphs", LINKED, ""},
     {"launches/by_call[]", "", "count and host time by name of the call", "API calls", ""},
     {"copies[]/count", "copies", "copies by kind and host memory; memsets are a row", "copies", ""},
-    {"copies[]/memory", "", "pageable, pinned, managed, device: the host's side of the copy",
+    {"copies[]/memory", "",
+     "pageable, pinned, managed, device: the host's side of the copy; start, wait: the core of a "
+     "TPU begins a copy or waits for it",
      "kinds of memory", ""},
     {"copies[]/bytes", "bytes",
      "sum over those whose size the trace says, on the device or on the call", "copies", ""},

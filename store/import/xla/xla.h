@@ -49,6 +49,16 @@ enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span na
 /* The collective of an operation of XLA ("all-reduce-start.3") or of its category ("all-reduce
  * fusion"), as tacho calls it; NULL: none. */
 const char *xla_collective_of(struct pb_span op);
+/* A copy of a TPU, or what its core does for one. */
+struct xla_copy {
+    const char *kind; /* "HtoD" ...; NULL: the operation is no copy */
+    const char *part; /* "start", "wait": the core begins a copy or waits for it; NULL: the copy */
+};
+/* What an operation of a TPU copies, by its category ("copy-start"), or its name where it has none,
+ * and by its text, in which a shape with S(5) lies in the memory of the host. `async`: it is on
+ * the line of what runs beside the core. */
+struct xla_copy xla_copy_of(struct pb_span category, struct pb_span op, struct pb_span text,
+                            bool async);
 /* Is it an operation that only holds others (a loop, a call)? */
 bool xla_is_container(struct pb_span category, struct pb_span op);
 /* The store's category of an event of the host. */

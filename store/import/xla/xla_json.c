@@ -177,14 +177,34 @@ static void note_steps(struct reading *reading, const struct kj_event *event,
     }
 }
 
+/* Gives an event of a TPU the direction of its copy, and its bytes if it is the copy itself. False:
+ * it is none. */
+static bool is_core_copy(struct kj_event *event, const struct line *line)
+{
+    static const char *const quoted[] = {"\"HtoD\"", "\"DtoH\"", "\"DtoD\""};
+    struct pb_span text = argument_text(event, "long_name");
+    struct xla_copy copy =
+        xla_copy_of(argument_text(event, "hlo_category"), text_of(event->field[KJ_NAME]), text,
+                    line->kind == XLA_LINE_ASYNC);
+    for (size_t i = 0; copy.kind && i < sizeof quoted / sizeof *quoted; i++)
+        if (!strncmp(quoted[i] + 1, copy.kind, strlen(copy.kind)))
+            kineto_put_argument(event, KINETO_ARG_KIND, "kind", kineto_span(quoted[i]));
+    if (copy.kind && !copy.part)
+        rename_argument(event, "bytes_accessed", KINETO_ARG_BYTES, "bytes");
+    return copy.kind != NULL;
+}
+
 /* An event of a device becomes a kernel, a copy or an annotation. */
 static void translate_device(struct kj_event *event, const struct plane *plane, struct line *line)
 {
     const char *category = "\"kernel\"";
+    bool tpu = xla_is_tpu(plane->kind);
     if (line->kind == XLA_LINE_MODULES || line->kind == XLA_LINE_STEPS ||
-        (xla_is_tpu(plane->kind) &&
+        (tpu &&
          xla_is_container(argument_text(event, "hlo_category"), text_of(event->field[KJ_NAME]))))
         category = "\"gpu_user_annotation\"";
+    else if (tpu && is_core_copy(event, line))
+        category = "\"gpu_memcpy\"";
     else if (kineto_argument(event, "memcpy_details"))
         category = "\"gpu_memcpy\"";
     else if (kineto_argument(event, "memset_details"))

@@ -8,7 +8,8 @@
 
 #include "store/import/xla/xla.h"
 
-#define NUMBER_MOST   9 /* digits of the number of a device or stream */
+#define NUMBER_MOST   9      /* digits of the number of a device or stream */
+#define HOST_MEMORY   "S(5)" /* of a shape: the space of memory that is the host's */
 #define SPARSE_CORE   " SparseCore "
 #define SPARSE_STREAM 16 /* of the first sparse core */
 
@@ -97,24 +98,70 @@ enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span na
     return xla_begins(name, "Async XLA Ops") ? XLA_LINE_ASYNC : XLA_LINE_DERIVED;
 }
 
+/* A name without the sign that it has in the text of a module. */
+static struct pb_span without_percent(struct pb_span name)
+{
+    bool marked = name.bytes && *name.data == '%';
+    return (struct pb_span){name.data + marked, name.bytes - marked};
+}
+
 const char *xla_collective_of(struct pb_span op)
 {
     static const char *const names[][2] = {
-        {"all-reduce", "all_reduce"},          {"all-gather", "all_gather"},
-        {"reduce-scatter", "reduce_scatter"},  {"all-to-all", "all_to_all"},
-        {"ragged-all-to-all", "all_to_all"},   {"collective-permute", "send_recv"},
+        {"all-reduce", "all_reduce"},
+        {"all-gather", "all_gather"},
+        {"reduce-scatter", "reduce_scatter"},
+        {"all-to-all", "all_to_all"},
+        {"ragged-all-to-all", "all_to_all"},
+        {"collective-permute", "send_recv"},
         {"collective-broadcast", "broadcast"},
+        {"send", "send_recv"},
+        {"recv", "send_recv"},
     };
-    if (op.bytes && *op.data == '%') {
-        op.data++;
-        op.bytes--;
-    }
+    op = without_percent(op);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i][0]);
         if (xla_begins(op, names[i][0]) && (op.bytes == length || strchr(".-_ ", op.data[length])))
             return names[i][1];
     }
     return NULL;
+}
+
+/* Is a place in a text that of the first shape, which is what the operation writes? */
+static bool in_first_shape(struct pb_span text, const unsigned char *place)
+{
+    const unsigned char *layout = memchr(text.data, '}', text.bytes);
+    return layout && place < layout;
+}
+
+/* HtoD, DtoH or DtoD by the memory of the host that the text of an operation names. */
+static const char *copy_kind_of(struct pb_span text)
+{
+    const unsigned char *host =
+        text.bytes ? memmem(text.data, text.bytes, HOST_MEMORY, strlen(HOST_MEMORY)) : NULL;
+    if (!host)
+        return "DtoD";
+    return in_first_shape(text, host) ? "DtoH" : "HtoD";
+}
+
+struct xla_copy xla_copy_of(struct pb_span category, struct pb_span op, struct pb_span text,
+                            bool async)
+{
+    static const struct {
+        const char *begins, *part, *kind; /* kind NULL: by its text */
+        bool host_only;                   /* else it is a copy only if the host has a part in it */
+    } names[] = {{"copy-start", "start", NULL, false}, {"copy-done", "wait", NULL, false},
+                 {"async-copy", NULL, NULL, false},    {"async-start", "start", NULL, true},
+                 {"async-done", "wait", NULL, true},   {"send-done", "wait", "DtoH", true},
+                 {"recv-done", "wait", "HtoD", true},  {"send", "start", "DtoH", true},
+                 {"recv", "start", "HtoD", true}};
+    struct pb_span name = category.bytes ? category : without_percent(op);
+    bool host = xla_holds(text, HOST_MEMORY) || xla_holds(text, "is_host_transfer=true");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (xla_begins(name, names[i].begins) && (host || !names[i].host_only))
+            return (struct xla_copy){.kind = names[i].kind ? names[i].kind : copy_kind_of(text),
+                                     .part = async ? NULL : names[i].part};
+    return (struct xla_copy){NULL, NULL};
 }
 
 bool xla_is_container(struct pb_span category, struct pb_span op)

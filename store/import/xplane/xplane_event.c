@@ -154,6 +154,19 @@ static void fill_kernel(struct pb_span details, struct store_detail *detail, cha
     }
 }
 
+/* Fills the row of a copy of a TPU. What the core does for it has no bytes, so that they count
+ * once. */
+static void fill_core_copy(const struct xla_copy *copy, const struct xla_stats *stats,
+                           struct imp_slice *slice, struct store_detail *detail)
+{
+    slice->category = "memcpy";
+    detail->schema = "gpu.memcpy";
+    detail->copy_kind = copy->kind;
+    detail->kind = copy->part;
+    if (!copy->part && stats->has[XLA_STAT_BYTES])
+        detail->bytes = stats->number[XLA_STAT_BYTES];
+}
+
 /* Fills category and detail of an event of a device. */
 static void fill_device(const struct line *line, const struct event *event,
                         const struct xla_stats *stats, struct imp_slice *slice,
@@ -167,12 +180,17 @@ static void fill_device(const struct line *line, const struct event *event,
                             : name;
     bool tpu = xla_is_tpu(line->plane->kind);
     struct pb_span path = stats->text[tpu ? XLA_STAT_OP_NAME : XLA_STAT_NAME];
+    struct xla_copy copy = {NULL, NULL};
+    if (tpu)
+        copy = xla_copy_of(stats->text[XLA_STAT_CATEGORY], op, name, line->kind == XLA_LINE_ASYNC);
     slice->category = "kernel";
     detail->schema = "gpu.kernel";
     if (line->kind == XLA_LINE_MODULES || line->kind == XLA_LINE_STEPS ||
         (tpu && xla_is_container(stats->text[XLA_STAT_CATEGORY], op))) {
         slice->category = "annotation";
         detail->schema = "xla.module";
+    } else if (copy.kind) {
+        fill_core_copy(&copy, stats, slice, detail);
     } else if (stats->has[XLA_STAT_MEMCPY_DETAILS] || (!tpu && xla_begins(name, "Memcpy"))) {
         slice->category = "memcpy";
         detail->schema = "gpu.memcpy";
@@ -199,6 +217,8 @@ static void fill_device(const struct line *line, const struct event *event,
     if (xla_holds(stats->text[XLA_STAT_CATEGORY], "convolution") ||
         xla_holds(stats->text[XLA_STAT_CATEGORY], "dot"))
         detail->kind = "matrix";
+    if (copy.kind)
+        return;
     detail->collective = xla_collective_of(tpu ? op : stats->text[XLA_STAT_HLO_OP]);
     if (!detail->collective)
         detail->collective = xla_collective_of(stats->text[XLA_STAT_CATEGORY]);

@@ -64,6 +64,27 @@ figure tpu.xplane.pb steps/source 'line Steps of the device'
 figure tpu.xplane.pb budget/compute_pct 60.0
 figure tpu.xplane.pb budget/exposed_comm_pct 20.0
 "$TACHO" report tpu.xplane.pb --full 2>&1 | grep -q 'torch' && fail "the advice does not speak JAX"
+# host offload: the core waits for copies, which are no compute; bytes count once. By turns one of two cores takes longer, but neither waits
+# for the other one: to make them even is worth nothing
+figure offload.xplane.pb budget/exposed_copy_pct 80.0
+figure offload.xplane.pb budget/compute_pct 20.0
+"$TACHO" import offload.xplane.pb -o offload.tacho 2> err || fail "offload: $(cat err)"
+"$TACHO" sql offload.tacho "SELECT copy_kind, coalesce(kind, ''), count(*), sum(dur), coalesce(sum(bytes), '') FROM slice s
+    JOIN detail d ON d.id = s.detail WHERE d.schema = 'gpu.memcpy' GROUP BY 1, 2 ORDER BY 1, 2" --csv | tail -n +2 | tr -d '\r' > offload.rows
+diff - offload.rows << 'END' || fail "copies of the offload"
+DtoH,"",24,7200000,491520
+DtoH,start,48,96,""
+DtoH,wait,48,14399904,""
+HtoD,"",24,12000000,491520
+HtoD,start,48,96,""
+HtoD,wait,48,23999904,""
+END
+"$TACHO" report offload.xplane.pb --full > out 2> err || fail "offload: $(cat err)"
+grep -q '^COPY-BOUND' out || fail "the verdict of the offload: $(cat out)"
+grep -q 'RANK_JITTER' out && fail "even devices: $(cat out)"
+grep -q 'gpu:' out && fail "a TPU is called a GPU: $(grep 'gpu:' out)"
+"$TACHO" advise offload.xplane.pb --what-if ranks=even > out 2> err || fail "ranks=even: $(cat err)"
+grep -q 'ranks=even: no prediction: one process drives several devices' out || fail "ranks=even: $(cat out)"
 # rocpd, both layouts: the same rows
 for layout in old new; do
     "$TACHO" import ${layout}_results.db -o $layout.tacho 2> err || fail "rocpd: $(cat err)"

@@ -126,6 +126,45 @@ def tpu():
     return out + host.bytes() + field(4, "pod-3")
 
 
+def offload():
+    """Two cores, 24 steps of 1000 us on average: 200 us of compute, then the core waits for a copy from the host and for one to it. By
+    turns the first copy takes 550 us on one core and 450 us on the other, so that both have run as long after every second step. Only of
+    the first core the copies themselves are there."""
+    array, host = "f32[5,1024]{1,0:T(8,128)}", "f32[5,1024]{1,0:T(8,128)S(5)}"
+
+    def begin(number, to, source):
+        return (f"%copy-start.{number} = ({to}, {source}, u32[]{{:S(2)}}) copy-start({source} %p)", f"copy-start.{number}")
+
+    def done(number, to, source):
+        return (f"%copy-done.{number} = {to} copy-done(({to}, {source}, u32[]{{:S(2)}}) %copy-start.{number})", f"copy-done.{number}")
+    out = b""
+    for core in range(2):
+        plane, ops, copies, modules = Plane(f"/device:TPU:{core}"), [], [], []
+        at = 0
+        for step in range(24):
+            begins = at
+            ops += [(("%add.1 = f32[] fusion(...)", "add.1"), at, 200_000_000, {}, {"hlo_category": "loop fusion", "flops": 10})]
+            at += 200_000_000
+            first = 550_000_000 if step % 2 == core else 450_000_000
+            for number, to, source, lasts in ((1, array, host, first), (2, host, array, 300_000_000)):
+                bytes_ = {"bytes_accessed": 20480}
+                ops += [(begin(number, to, source), at, 2_000, {}, {"hlo_category": "copy-start", **bytes_}),
+                        (done(number, to, source), at + 2_000, lasts - 2_000, {}, {"hlo_category": "copy-done", **bytes_})]
+                name = (begin(number, to, source)[0], f"async-copy.{number}")
+                copies += [(name, at, lasts, {}, {"hlo_category": "copy-start", **bytes_})]
+                at += lasts
+            modules += [("jit_f(17)", begins, at - begins, {}, {})]
+        plane.line(1, "XLA Modules", 1_700_000_000_000_000_000, modules)
+        plane.line(2, "XLA Ops", 1_700_000_000_000_000_000, ops)
+        if not core:
+            plane.line(3, "Async XLA Ops", 1_700_000_000_000_000_000, copies)
+        out += plane.bytes()
+    caller = Plane("/host:CPU")
+    caller.line(7, "python", 1_700_000_000_000_000_000,
+                [("PjitFunction(f)", i * 1_000_000_000, 100_000_000, {}, {}) for i in range(24)])
+    return out + caller.bytes() + field(4, "pod-3")
+
+
 # ---- PyTorch --------------------------------------------------------------------------------------------------------------------
 
 
@@ -311,6 +350,7 @@ def make(folder):
         open(path, "wb").write(data.encode() if isinstance(data, str) else data)
 
     put("tpu.xplane.pb", tpu())
+    put("offload.xplane.pb", offload())
     put("text.xplane.pb", tpu().decode("utf-8", "replace"))
     for protocol in (2, 3, 4, 5):
         put(f"oom{protocol}.pickle", pickle.dumps(growing_sequence(), protocol))
