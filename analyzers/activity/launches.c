@@ -12,6 +12,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/device/api.h"
 #include "analyzers/steps/context.h"
+#include "analyzers/steps/recorder.h"
 
 #define QUEUE_FULL 1024 /* launches that a CUDA stream takes before the call blocks */
 
@@ -355,9 +356,12 @@ static int launches_run(struct an_context *context)
     struct queue queue = {.area = 0};
     int rc = waiting.call ? count_calls(context) : TACHO_ENOMEM;
     if (!rc && !launches->calls) {
-        launches_absent(
-            context, "the trace holds no calls that launch device work (record CPU activities too: "
-                     "ProfilerActivity.CPU, nsys --trace=cuda)");
+        launches_absent(context,
+                        an_arena_format(context->arena,
+                                        "the trace holds no calls that launch device work (%s)",
+                                        an_say(context, AN_SAY_CALLS,
+                                               "record CPU activities too: ProfilerActivity.CPU, "
+                                               "nsys --trace=cuda")));
     } else if (!rc && !(rc = match_calls(context, &waiting)) &&
                !(rc = sweep_queues(context, &waiting, &queue))) {
         const char *none = "no device op of this file waited for its start";

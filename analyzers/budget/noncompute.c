@@ -5,7 +5,7 @@
  * communication in it that blocks.
  */
 #include "analyzers/budget/noncompute.h"
-#include "analyzers/steps/command.h"
+#include "analyzers/steps/recorder.h"
 
 #include <stdlib.h>
 
@@ -160,9 +160,12 @@ static const char *why_no_blocking(const struct walk *walk)
             (ops->class[before] == AN_DEVICE_COMM) != (ops->class[i] == AN_DEVICE_COMM))
             return NULL;
     }
-    return "the trace holds no event, stream wait or synchronising call: record them (tacho run "
-           "does; torch.profiler with "
-           "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
+    return an_arena_format(
+        walk->context->arena,
+        "the trace holds no event, stream wait or synchronising call: record them (%s)",
+        an_say(walk->context, AN_SAY_SYNCS,
+               "tacho run does; torch.profiler with "
+               "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)"));
 }
 
 /* Returns why the parts of a device cannot be distinguished, NULL if they can: one launch is
@@ -173,13 +176,11 @@ static const char *why_no_parts(const struct walk *walk)
     for (size_t i = walk->device->first; i < an_device_end(walk->device); i++)
         if (walk->context->gpu->op.launch[i] != AN_NONE)
             return NULL;
-    if (an_command_framework(walk->context) == AN_FRAMEWORK_JAX)
-        return "no launch of this device's ops is in the file: an XLA profile of a TPU has none, "
-               "one "
-               "of a GPU has them with host_tracer_level 2";
-    return "no launch of this device's ops is in the file: record the calls of the runtime too "
-           "(tacho "
-           "run, nsys --trace=cuda, torch.profiler with ProfilerActivity.CPU)";
+    return an_arena_format(
+        walk->context->arena, "no launch of this device's ops is in the file: %s",
+        an_say(walk->context, AN_SAY_CALLS,
+               "record the calls of the runtime too (tacho run, nsys --trace=cuda, "
+               "torch.profiler with ProfilerActivity.CPU)"));
 }
 
 static void walk_free(struct walk *walk)

@@ -17,6 +17,7 @@
 #include "analyzers/base/throttle.h"
 #include "analyzers/counters/counted.h"
 #include "analyzers/counters/sampled.h"
+#include "analyzers/steps/recorder.h"
 
 #define COVERED_LEAST 0.5 /* of the window: below it a mean says nothing of it */
 #define GPUS          64
@@ -464,7 +465,8 @@ static int hardware_run(struct an_context *context)
             {"no accelerator in this run", "no process of the run used a GPU of this machine"},
             {"NVML was not sampled; record with tacho run on a machine with the NVIDIA driver",
              "NVML samples none of the run's devices"}};
-        hardware_absent(context, why[context->gpu != NULL][sampled]);
+        const char *reason = why[context->gpu != NULL][sampled];
+        hardware_absent(context, context->gpu ? an_say(context, AN_SAY_CLOCKS, reason) : reason);
         return 0;
     }
     context->result->hardware_gpus = rows;

@@ -1,73 +1,235 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Advice in the words of the framework. The checks say what to do in PyTorch; for a program of XLA
- * (JAX, TensorFlow) the same change has other names, which are listed here. Frameworks around
- * PyTorch have settings for it: what they are called is added to the advice.
+ * Advice in the words of the framework. The checks say what to do in PyTorch; with JAX, TensorFlow,
+ * on Ascend and on devices of AMD the same change has other names, which are listed here.
+ * Frameworks around PyTorch have settings for it: what they are called is added to the advice.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/steps/recorder.h"
 
-#define JAX_PROFILE \
-    "profile with jax.profiler.trace(FOLDER) and give each step a " \
-    "jax.profiler.StepTraceAnnotation(\"train\", step_num=N)"
+/* Whose words an action is in; a recorder is a bit of its own. */
+#define JAX        (1u << AN_RECORDER_JAX | 1u << AN_RECORDER_TPU)
+#define TENSORFLOW (1u << AN_RECORDER_TENSORFLOW)
+#define ASCEND     (1u << AN_RECORDER_ASCEND)
+#define MINDSPORE  (1u << AN_RECORDER_MINDSPORE)
+#define ROCM       (1u << AN_RECORDER_ROCM)
+#define HIP        (1u << AN_RECORDER_COUNT) /* ROCM, and no kernel is one of PyTorch */
 
-/* By finding: what to do in JAX. */
+#define TF_FUNCTION \
+    "one tf.function(jit_compile=True) around the whole update, steps_per_execution=N of Keras's " \
+    "compile()"
+#define MS_GRAPH \
+    "graph mode: put the update into one mindspore.jit, and sink the data, " \
+    "Model.train(dataset_sink_mode=True)"
+
+/* By finding: what to do, and in whose words. An action names only what every one of them has. */
 static const struct {
+    unsigned whose;
     const char *id, *action;
-} jax_actions[] = {
-    {"UNATTRIBUTED", "name what the host does there: jax.profiler.TraceAnnotation(\"...\") around "
-                     "input, logging and "
-                     "checkpoints, and jax.profiler.trace() with the Python tracer on"},
-    {"SMALL_KERNELS",
+} actions[] = {
+    {JAX, "UNATTRIBUTED",
+     "name what the host does there: jax.profiler.TraceAnnotation(\"...\") around "
+     "input, logging and "
+     "checkpoints, and jax.profiler.trace() with the Python tracer on"},
+    {JAX, "SMALL_KERNELS",
      "fewer kernels: put the whole update into one jax.jit (no work between jitted calls), let XLA "
      "fuse element-wise work, lax.scan over equal layers, XLA_FLAGS=--xla_gpu_graph_level=3 "
      "replays "
      "them as command buffers"},
-    {"LAUNCH_BOUND",
+    {JAX, "LAUNCH_BOUND",
      "fewer launches: one jax.jit around the whole update, lax.scan over several steps, "
      "XLA_FLAGS=--xla_gpu_graph_level=3 (command buffers)"},
-    {"HOST_BOUND",
+    {JAX, "HOST_BOUND",
      "shorten what the host does between calls: one jax.jit around the whole update, "
      "donate_argnums "
      "for the state, no float(loss) or .item() in each step, so that dispatch stays asynchronous"},
-    {"SYNC_STALL", "do not wait in each step: block_until_ready(), float(loss), np.asarray() and "
-                   "print() of device "
-                   "values stall the dispatch; read them every N steps"},
-    {"SYNC_ITEM", "leave values on the device: no float(loss), np.asarray(), print() or "
-                  "block_until_ready() in each step; return metrics and read them every N steps"},
-    {"INPUT_STALL",
+    {JAX, "SYNC_STALL",
+     "do not wait in each step: block_until_ready(), float(loss), np.asarray() and "
+     "print() of device "
+     "values stall the dispatch; read them every N steps"},
+    {JAX, "SYNC_ITEM",
+     "leave values on the device: no float(loss), np.asarray(), print() or "
+     "block_until_ready() in each step; return metrics and read them every N steps"},
+    {JAX, "INPUT_STALL",
      "make batches ahead: a loader with several workers (Grain worker_count, tf.data "
      "prefetch(AUTOTUNE)) and jax.device_put of the next batch while the step runs"},
-    {"PAGEABLE_COPY",
+    {JAX, "PAGEABLE_COPY",
      "copy ahead and less: jax.device_put the next batch before the step, keep the state on the "
      "device, and donate_argnums for what is replaced"},
-    {"FUSION", "let XLA fuse: put the chain into one jax.jit, without debug callbacks or host "
-               "values between; "
-               "else one Pallas kernel for the longest"},
-    {"LOW_EFFICIENCY_GEMM", "let XLA time several kernels: XLA_FLAGS=--xla_gpu_autotune_level=4, "
-                            "shapes that are multiples "
-                            "of 128 on a TPU and of 64 on a GPU"},
-    {"UNFUSED_ATTENTION", "jax.nn.dot_product_attention(implementation=\"cudnn\"), or splash "
-                          "attention (Pallas) on a TPU, "
-                          "in place of matmul, softmax, matmul"},
-    {"LOW_PRECISION",
+    {JAX, "FUSION",
+     "let XLA fuse: put the chain into one jax.jit, without debug callbacks or host "
+     "values between; "
+     "else one Pallas kernel for the longest"},
+    {JAX, "LOW_EFFICIENCY_GEMM",
+     "let XLA time several kernels: XLA_FLAGS=--xla_gpu_autotune_level=4, "
+     "shapes that are multiples "
+     "of 128 on a TPU and of 64 on a GPU"},
+    {JAX, "UNFUSED_ATTENTION",
+     "jax.nn.dot_product_attention(implementation=\"cudnn\"), or splash "
+     "attention (Pallas) on a TPU, "
+     "in place of matmul, softmax, matmul"},
+    {JAX, "LOW_PRECISION",
      "bfloat16: cast parameters and activations in the forward pass (jmp, dtype=jnp.bfloat16), or "
      "jax.default_matmul_precision(\"tensorfloat32\")"},
-    {"SMALL_BATCH", "a larger batch for each device, or more steps in one call with lax.scan"},
-    {"RECOMPUTE", "keep more: jax.checkpoint with a policy that saves GEMMs "
-                  "(jax.checkpoint_policies.dots_with_no_batch_dims_saveable)"},
-    {"EXPOSED_COMM", "overlap collectives: "
-                     "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true (on by default on "
-                     "a TPU), larger combine thresholds, less sharding over slow links"},
-    {"LOW_INTENSITY",
+    {JAX, "SMALL_BATCH", "a larger batch for each device, or more steps in one call with lax.scan"},
+    {JAX, "RECOMPUTE",
+     "keep more: jax.checkpoint with a policy that saves GEMMs "
+     "(jax.checkpoint_policies.dots_with_no_batch_dims_saveable)"},
+    {JAX, "EXPOSED_COMM",
+     "overlap collectives: "
+     "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true (on by default on "
+     "a TPU), larger combine thresholds, less sharding over slow links"},
+    {JAX, "LOW_INTENSITY",
      "read and write less: bfloat16 state, larger batch, let XLA fuse across the chain in one "
      "jax.jit"},
-    {"NO_STEPS", JAX_PROFILE},
-    {"INCOMPLETE_CAPTURE", JAX_PROFILE ", and let the last one end in block_until_ready()"},
-    {"FIRST_ITERATION",
+    {JAX, "NO_STEPS", AN_JAX_PROFILE},
+    {JAX, "INCOMPLETE_CAPTURE", AN_JAX_PROFILE ", and let the last one end in block_until_ready()"},
+    {JAX, "FIRST_ITERATION",
      "profile later: call the step two or three times before jax.profiler.start_trace(), so that "
      "compilation and autotuning are over"},
+    {JAX, "EXPOSED_COPY",
+     "copy less between host and device inside a step: offload less of the state and of what "
+     "jax.checkpoint saves (memory_kind=\"pinned_host\"), or begin a copy one layer or step ahead "
+     "of its use, so that compute hides it"},
+
+    {TENSORFLOW, "UNATTRIBUTED",
+     "name what the host does there: tf.profiler.experimental.Trace(\"...\") around input, logging "
+     "and checkpoints, and python_tracer_level 1"},
+    {TENSORFLOW, "SMALL_KERNELS",
+     "fewer kernels: " TF_FUNCTION ", so that XLA fuses element-wise work"},
+    {TENSORFLOW, "LAUNCH_BOUND", "fewer launches: " TF_FUNCTION},
+    {TENSORFLOW, "HOST_BOUND",
+     "shorten what the host does between launches: " TF_FUNCTION ", no .numpy() in each step"},
+    {TENSORFLOW, "SYNC_STALL",
+     "do not wait in each step: .numpy(), float() and print() of tensors wait for the device; "
+     "read them every N steps"},
+    {TENSORFLOW, "SYNC_ITEM",
+     "leave values on the device: no .numpy(), float() or print() of tensors in each step; update "
+     "a keras.metrics object and read it every N steps"},
+    {TENSORFLOW, "INPUT_STALL",
+     "make batches ahead: tf.data with map(num_parallel_calls=tf.data.AUTOTUNE), interleave, "
+     "cache and prefetch(tf.data.AUTOTUNE)"},
+    {TENSORFLOW, "PAGEABLE_COPY",
+     "copy ahead: tf.data.experimental.prefetch_to_device as the last step of the input"},
+    {TENSORFLOW, "EXPOSED_COPY",
+     "copy less inside a step: keep operators on the device (tf.debugging.set_log_device_placement "
+     "shows those that are not), tf.data.experimental.prefetch_to_device for batches"},
+    {TENSORFLOW, "FUSION",
+     "let XLA fuse: tf.function(jit_compile=True) around the model or the whole update"},
+    {TENSORFLOW, "LOW_EFFICIENCY_GEMM",
+     "sizes that are multiples of 8 in 16-bit types, and tf.function(jit_compile=True), which "
+     "times "
+     "several kernels"},
+    {TENSORFLOW, "UNFUSED_ATTENTION",
+     "keras.config.enable_flash_attention(), or cuDNN's attention by "
+     "tf.function(jit_compile=True)"},
+    {TENSORFLOW, "LOW_PRECISION", "keras.mixed_precision.set_global_policy(\"mixed_bfloat16\")"},
+    {TENSORFLOW, "LOW_INTENSITY",
+     "read and write less: mixed_bfloat16, a larger batch, tf.function(jit_compile=True)"},
+    {TENSORFLOW, "RECOMPUTE", "keep more: fewer layers under tf.recompute_grad"},
+    {TENSORFLOW, "EXPOSED_COMM",
+     "overlap collectives: larger packs, tf.distribute.experimental.CommunicationOptions("
+     "bytes_per_pack=...), fewer of them over slow links"},
+    {TENSORFLOW, "NO_STEPS",
+     "give each step a tf.profiler.experimental.Trace(\"train\", step_num=N), or profile with the "
+     "callback TensorBoard of Keras"},
+    {TENSORFLOW, "FIRST_ITERATION",
+     "profile later, when tracing and autotuning are over: profile_batch=(10, 20) of the callback "
+     "TensorBoard"},
+
+    {ASCEND, "UNATTRIBUTED",
+     "record what the host does there: torch_npu.profiler, activities CPU and NPU, with "
+     "with_stack=True, or mstx ranges"},
+    {ASCEND, "SMALL_KERNELS",
+     "fewer kernels: fused operators and optimizers of torch_npu, or an ACL graph of the step "
+     "(torchair, torch_npu.npu.NPUGraph) where the launches are what takes long"},
+    {ASCEND, "LAUNCH_BOUND",
+     "fewer launches: an ACL graph of the step (torchair, torch_npu.npu.NPUGraph), "
+     "TASK_QUEUE_ENABLE=2, a larger batch"},
+    {ASCEND, "HOST_BOUND",
+     "shorten what the host does between launches: TASK_QUEUE_ENABLE=2, CPU_AFFINITY_CONF=1, an "
+     "ACL graph of the step (torchair), fused optimizers of torch_npu, a larger batch"},
+    {ASCEND, "FUSION",
+     "fuse the chains: fused operators of torch_npu, torchair, or one kernel in Ascend C for the "
+     "longest"},
+    {ASCEND, "LOW_EFFICIENCY_GEMM",
+     "dimensions that are multiples of 16, and weights in the format of the cube unit "
+     "(torch_npu.npu_format_cast)"},
+    {ASCEND, "UNFUSED_ATTENTION",
+     "torch_npu.npu_fusion_attention in place of matmul, softmax, "
+     "matmul"},
+    {ASCEND, "NO_STEPS",
+     "record several steps with torch_npu.profiler and call its step() after "
+     "each update"},
+
+    {MINDSPORE, "UNATTRIBUTED",
+     "record what the host does there: mindspore.profiler, activities CPU and NPU, with "
+     "with_stack=True, or mstx ranges"},
+    {MINDSPORE, "SMALL_KERNELS", "fewer kernels: " MS_GRAPH},
+    {MINDSPORE, "LAUNCH_BOUND", "fewer launches: " MS_GRAPH},
+    {MINDSPORE, "HOST_BOUND", "shorten what the host does between launches: " MS_GRAPH},
+    {MINDSPORE, "FUSION",
+     "let the compiler fuse the chains: mindspore.jit with jit_level O1 (graph kernel fusion), or "
+     "one kernel in Ascend C for the longest"},
+    {MINDSPORE, "LOW_EFFICIENCY_GEMM", "dimensions that are multiples of 16"},
+    {MINDSPORE, "UNFUSED_ATTENTION",
+     "mindspore.ops.flash_attention_score in place of matmul, "
+     "softmax, matmul"},
+    {MINDSPORE, "LOW_PRECISION", "mindspore.amp.auto_mixed_precision(network, \"O2\")"},
+    {MINDSPORE, "EXPOSED_COMM",
+     "let communication begin earlier, so that compute hides it: comm_fusion of "
+     "mindspore.set_auto_parallel_context, several groups of gradients in place of one"},
+    {MINDSPORE, "SYNC_STALL",
+     "do not wait for the device inside a step: asnumpy() of the loss every N steps"},
+    {MINDSPORE, "SYNC_ITEM",
+     "do not wait for the device inside a step: asnumpy() of the loss every N steps"},
+    {MINDSPORE, "INPUT_STALL",
+     "make batches ahead: more num_parallel_workers of mindspore.dataset, a larger "
+     "set_prefetch_size, dataset_sink_mode=True"},
+    {MINDSPORE, "PAGEABLE_COPY",
+     "copy ahead: dataset_sink_mode=True sends batches before they are "
+     "needed"},
+    {MINDSPORE, "EXPOSED_COPY",
+     "copy less inside a step, or begin earlier: dataset_sink_mode=True for batches"},
+    {MINDSPORE, "NO_STEPS",
+     "record several steps with mindspore.profiler and call its step() after "
+     "each update"},
+
+    {ROCM, "UNATTRIBUTED",
+     "record what the host does there: roctx ranges (rocprofv3 --marker-trace), and the calls of "
+     "HIP (--hip-trace)"},
+    {ROCM, "NO_STEPS",
+     "record several steps, each in a roctx range named step (rocprofv3 "
+     "--marker-trace --hip-trace)"},
+    {HIP, "SMALL_KERNELS",
+     "fewer kernels: fuse element-wise work into its neighbours; a HIP graph where the launches "
+     "are "
+     "what takes long"},
+    {HIP, "LAUNCH_BOUND",
+     "fewer launches: a HIP graph of the step, fused element-wise kernels, a larger batch"},
+    {HIP, "HOST_BOUND",
+     "shorten what the host does between launches: a HIP graph of the step, fewer and longer "
+     "kernels, a larger batch"},
+    {HIP, "FUSION",
+     "fuse the chains: one kernel for operations that follow each other, or epilogues of the GEMMs "
+     "before them"},
+    {HIP, "LOW_EFFICIENCY_GEMM",
+     "another algorithm for these shapes: let hipBLASLt propose several and time them, or a newer "
+     "library"},
+    {HIP, "SYNC_STALL",
+     "do not wait for the device inside a step: read values every N steps, from pinned memory that "
+     "hipMemcpyAsync has filled"},
+    {HIP, "PAGEABLE_COPY",
+     "copy from pinned memory (hipHostMalloc, hipHostRegister) with hipMemcpyAsync on a stream of "
+     "its own, overlapped with compute"},
+    {HIP, "EXPOSED_COPY",
+     "copy less inside a step, or begin earlier: hipMemcpyAsync on a stream of its own, from and "
+     "to pinned memory, overlapped with compute"},
+    {HIP, "FIRST_ITERATION",
+     "record later, when the first steps are over: rocprofv3 --collection-period"},
 };
 
 /* By finding: what to do in a program of no framework, and the option of the reference engine that
@@ -136,13 +298,15 @@ static const struct check_words python_checks[] = {
     {"tacho.work", "tacho report --flops-per-step N gives the MFU of whole steps"},
     {"samples (", "time a step with a batch twice as large"},
 };
-static const struct check_words jax_checks[] = {
-    {"NVTX ranges", JAX_PROFILE},
-    {"record_shapes", "give --flops-per-step; on a TPU the profile has the FLOPs itself"},
-    {"torch.profiler", JAX_PROFILE},
-    {"FLOPs (include/tacho_nvtx.h)", "give --flops-per-step"},
-    {"CUDA runtime", "profile with host_tracer_level 2 (jax.profiler.ProfileOptions)"},
-};
+/* By words of what brings an input that a check lacked: what the recorder of the file says of it.
+ */
+static const struct {
+    const char *words;
+    enum an_say say;
+} recorder_checks[] = {{"NVTX range", AN_SAY_STEPS},
+                       {"record_shapes", AN_SAY_SHAPES},
+                       {"torch.profiler", AN_SAY_OPERATORS},
+                       {"CUDA runtime", AN_SAY_CALLS}};
 
 /* Advice to record with jax.profiler fits only where jax.profiler has recorded. */
 static bool is_recorded(const struct an_context *context, const char *action)
@@ -150,13 +314,33 @@ static bool is_recorded(const struct an_context *context, const char *action)
     return !an_trace_imported(context->trace) && strstr(action, "jax.profiler");
 }
 
-static void speak_jax(struct an_findings_list *findings)
+/* Is a kernel one of PyTorch, by its name? */
+static bool has_torch_kernels(const struct an_trace *trace)
 {
+    for (size_t i = 0; i < trace->string_count; i++)
+        if (strstr(trace->string[i], "at::native"))
+            return true;
+    return false;
+}
+
+/* Whose words fit: those of the recorder of the file, or of JAX that tacho recorded itself. */
+static unsigned words_of(const struct an_context *context)
+{
+    enum an_recorder recorder = an_recorder_of(context);
+    if (recorder == AN_RECORDER_OTHER)
+        return an_command_framework(context) == AN_FRAMEWORK_JAX ? JAX : 0;
+    bool hip = recorder == AN_RECORDER_ROCM && !has_torch_kernels(context->trace);
+    return 1u << recorder | (hip ? HIP : 0);
+}
+
+static void speak_recorder(struct an_findings_list *findings)
+{
+    unsigned whose = words_of(findings->context);
     for (size_t i = 0; i < findings->count; i++)
-        for (size_t k = 0; k < sizeof jax_actions / sizeof *jax_actions; k++)
-            if (!strcmp(findings->found[i].id, jax_actions[k].id) &&
-                !is_recorded(findings->context, jax_actions[k].action))
-                findings->found[i].action = jax_actions[k].action;
+        for (size_t k = 0; k < sizeof actions / sizeof *actions; k++)
+            if (whose & actions[k].whose && !strcmp(findings->found[i].id, actions[k].id) &&
+                !is_recorded(findings->context, actions[k].action))
+                findings->found[i].action = actions[k].action;
 }
 
 /* Did tacho record a program that uses neither PyTorch nor JAX? Ranges of the hook show that, and
@@ -270,8 +454,7 @@ void an_findings_speak(struct an_findings_list *findings)
     const char *around = findings->context->result->run.around;
     if (around)
         speak_around(findings, around);
-    if (an_command_framework(findings->context) == AN_FRAMEWORK_JAX)
-        speak_jax(findings);
+    speak_recorder(findings);
     if (is_plain(findings->context))
         speak_plain(findings);
 }
@@ -291,15 +474,31 @@ static const char *own_check(const struct an_context *context, const char *to_ch
     return NULL;
 }
 
+/* The advice in the words of the recorder; NULL: the same as elsewhere. */
+static const char *recorder_check(const struct an_context *context, const char *to_check)
+{
+    enum an_recorder recorder = an_recorder_of(context);
+    if (recorder == AN_RECORDER_OTHER && an_command_framework(context) == AN_FRAMEWORK_JAX)
+        recorder = AN_RECORDER_JAX;
+    if (recorder != AN_RECORDER_OTHER && strstr(to_check, "FLOPs (include/tacho_nvtx.h)"))
+        return "give --flops-per-step";
+    for (size_t k = 0; k < sizeof recorder_checks / sizeof *recorder_checks; k++) {
+        const char *says = strstr(to_check, recorder_checks[k].words)
+                               ? an_recorder_says(recorder, recorder_checks[k].say, NULL)
+                               : NULL;
+        if (says && !is_recorded(context, says))
+            return says;
+    }
+    return NULL;
+}
+
 const char *an_findings_to_check(const struct an_context *context, const char *to_check)
 {
     const char *own = own_check(context, to_check);
+    const char *says = own ? NULL : recorder_check(context, to_check);
+    if (says)
+        return says;
     to_check = own ? own : to_check;
-    if (!own && an_command_framework(context) == AN_FRAMEWORK_JAX)
-        for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)
-            if (strstr(to_check, jax_checks[k].words) &&
-                !is_recorded(context, jax_checks[k].to_check))
-                return jax_checks[k].to_check;
     if (an_command_is_python(context))
         for (size_t k = 0; k < sizeof python_checks / sizeof *python_checks; k++)
             if (strstr(to_check, python_checks[k].words))
@@ -309,9 +508,12 @@ const char *an_findings_to_check(const struct an_context *context, const char *t
 
 const char *an_findings_step_advice(struct an_context *context)
 {
-    return an_command_framework(context) == AN_FRAMEWORK_JAX
-               ? "Give each step a jax.profiler.StepTraceAnnotation(\"train\", step_num=N), or put "
-                 "the whole update into one jax.jit"
-               : "Record with torch.profiler and call its step() after each update, or mark each "
-                 "update with an NVTX range named step";
+    if (an_command_framework(context) == AN_FRAMEWORK_JAX)
+        return "Give each step a jax.profiler.StepTraceAnnotation(\"train\", step_num=N), or put "
+               "the whole update into one jax.jit";
+    const char *says = an_recorder_says(an_recorder_of(context), AN_SAY_STEPS,
+                                        "record with torch.profiler and call its step() after each "
+                                        "update, or mark each update with an NVTX range named "
+                                        "step");
+    return an_finding_text(context, "%c%s", toupper((unsigned char)*says), says + 1);
 }

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "analyzers/steps/change.h"
+#include "analyzers/steps/recorder.h"
 
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
 #define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
@@ -21,7 +22,8 @@
 enum an_framework an_command_framework(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    if (an_trace_from(trace, "xplane") || an_trace_from(trace, "xla-json"))
+    enum an_recorder recorder = an_recorder_of(context);
+    if (recorder == AN_RECORDER_JAX || recorder == AN_RECORDER_TPU)
         return AN_FRAMEWORK_JAX;
     for (size_t k = 0; k < context->lane_count; k++) {
         if (context->lane[k].track == AN_NONE)

@@ -12,6 +12,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/steps/command.h"
 #include "analyzers/steps/phases.h"
+#include "analyzers/steps/recorder.h"
 #include "analyzers/steps/step_private.h"
 
 #define LAST_LEAST    4   /* with fewer complete steps the last one counts */
@@ -465,11 +466,13 @@ static const char *why_none(const struct an_context *context)
                                "'tacho report' without it shows names",
                                marker);
     if (context->trace->slice.count && an_trace_imported(context->trace))
-        return "the trace marks no steps, and its kernels show no optimizer: record with "
-               "torch.profiler and call its step(), "
-               "or mark "
-               "each update with an NVTX range named step, or name what marks a step: "
-               "--step-marker REGEX";
+        return an_arena_format(
+            context->arena,
+            "the trace marks no steps, and its kernels show no optimizer: %s, or name what marks a "
+            "step: --step-marker REGEX",
+            an_say(context, AN_SAY_STEPS,
+                   "record with torch.profiler and call its step(), or mark each update "
+                   "with an NVTX range named step"));
     const char *advice = an_command_step_advice(context);
     if (!context->trace->slice.count)
         return an_arena_format(context->arena, "the program emitted no ranges: %s", advice);

@@ -11,6 +11,7 @@
 
 #include "analyzers/device/api.h"
 #include "analyzers/steps/context.h"
+#include "analyzers/steps/recorder.h"
 
 #define SIGNS        8
 #define OVERHEAD_PCT 1.0 /* of the steps, from which on it is worth a sentence */
@@ -308,6 +309,7 @@ static void problems(struct an_context *context, const struct survey *survey, in
                      int64_t counted)
 {
     const struct an_quality *quality = &context->result->quality;
+    bool all = (size_t)orphans == context->gpu->op.count;
     if (survey->kernels_lost)
         an_problem(context,
                    "CAPTURE: %" PRId64
@@ -319,11 +321,13 @@ static void problems(struct an_context *context, const struct survey *survey, in
         an_problem(context,
                    "CAPTURE: %" PRId64
                    " of %zu device ops have no launch call in the file: they count as device time, "
-                   "but not in delays, queues and attribution%s",
-                   orphans, context->gpu->op.count,
-                   (size_t)orphans == context->gpu->op.count
-                       ? " (record CPU activities too: ProfilerActivity.CPU, nsys --trace=cuda)"
-                       : "");
+                   "but not in delays, queues and attribution%s%s%s",
+                   orphans, context->gpu->op.count, all ? " (" : "",
+                   all ? an_say(context, AN_SAY_CALLS,
+                                "record CPU activities too: ProfilerActivity.CPU, "
+                                "nsys --trace=cuda")
+                       : "",
+                   all ? ")" : "");
     if (context->gpu->untimed)
         an_problem(context,
                    "CAPTURE: %" PRId64

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzers/steps/command.h"
+#include "analyzers/steps/recorder.h"
 #include "analyzers/work/attribution_private.h"
 
 static const char *const names[AN_BY_COUNT] = {"op", "module", "line", "annotation"};
@@ -19,16 +20,21 @@ static void attribution_absent(struct an_context *context, const char *reason)
 }
 
 /* Why a table has no rows, and how to record them. */
-static const char *why_empty(enum an_by by)
+static const char *why_empty(const struct an_context *context, enum an_by by)
 {
-    static const char *const reasons[AN_BY_COUNT] = {
-        [AN_BY_OP] =
-            "no framework operators recorded; record with torch.profiler, activities CPU and CUDA",
-        [AN_BY_MODULE] = "no modules recorded; record with with_stack=True",
-        [AN_BY_LINE] = "no Python frames recorded; record with with_stack=True",
-        [AN_BY_ANNOTATION] = ("no annotations recorded; mark the code with "
-                              "torch.profiler.record_function or NVTX ranges")};
-    return reasons[by];
+    static const struct {
+        const char *missing, *torch; /* torch: how to record it with PyTorch */
+        enum an_say say;
+    } reasons[AN_BY_COUNT] = {
+        [AN_BY_OP] = {"no framework operators recorded",
+                      "record with torch.profiler, activities CPU and CUDA", AN_SAY_OPERATORS},
+        [AN_BY_MODULE] = {"no modules recorded", "record with with_stack=True", AN_SAY_RANGES},
+        [AN_BY_LINE] = {"no Python frames recorded", "record with with_stack=True", AN_SAY_RANGES},
+        [AN_BY_ANNOTATION] = {"no annotations recorded",
+                              "mark the code with torch.profiler.record_function or NVTX ranges",
+                              AN_SAY_RANGES}};
+    return an_arena_format(context->arena, "%s; %s", reasons[by].missing,
+                           an_say(context, reasons[by].say, reasons[by].torch));
 }
 
 /* FLOPs and bytes of the calls. An operator's row has all its FLOPs; the other tables add up
@@ -127,7 +133,7 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
     if (!context->gpu->launch_count)
         out->reason = "the trace does not link host calls to the device work they launch";
     else if (!present)
-        out->reason = why_empty(by);
+        out->reason = why_empty(context, by);
     return 0;
 }
 

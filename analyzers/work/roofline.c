@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "analyzers/steps/command.h"
+#include "analyzers/steps/recorder.h"
 #include "analyzers/work/attribution_private.h"
 #include "analyzers/work/roofline_private.h"
 #include "tacho_hash.h"
@@ -464,8 +465,11 @@ static const char *why_empty(const struct an_context *context)
     if (jax && (!context->calls || !context->calls->count))
         return "an XLA profile does not link operators to what they launched";
     if (!context->calls || !context->calls->count)
-        return "no operators recorded that launched device work; record with torch.profiler, "
-               "activities CPU and CUDA";
+        return an_arena_format(context->arena,
+                               "no operators recorded that launched device work; %s",
+                               an_say(context, AN_SAY_OPERATORS,
+                                      "record with torch.profiler, activities CPU and "
+                                      "CUDA"));
     return context->calls->shapes ? "no operator in the steps has known FLOPs and bytes"
                                   : an_command_no_shapes(context);
 }

@@ -51,6 +51,9 @@ static void silent_everywhere(const struct an_result *result, const char *part)
     const char *const texts[] = {result->verdict,
                                  result->steps.reason,
                                  result->absence.reason,
+                                 result->launches.reason,
+                                 result->attribution[0].reason,
+                                 result->hardware.reason,
                                  result->memory.reason,
                                  result->roofline.reason,
                                  result->utilization.mfu.reason,
@@ -184,9 +187,83 @@ static void test_copies(void **state)
     fx_close(f);
 }
 
+/* An imported file: steps of 10 ms of which short kernels without launches take 5. */
+static const struct an_result *imported(struct fixture *f, const char *source, const char *device,
+                                        const char *name)
+{
+    fx_open(f);
+    FX(store_run_set(f->s, "source", source));
+    int64_t stream = gpu_stream(f, f->process, device, 7);
+    for (int64_t i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, f->thread, i, i * 10 * MS, (i + 1) * 10 * MS, FX_NONE, false);
+        range(f, f->thread, i * 10 * MS, 1000, "op", name, FX_NONE);
+        for (int64_t k = 0; k < 1000; k++)
+            gpu_row_ns(f, stream, i * 10 * MS + k * 5000, i * 10 * MS + k * 5000 + 4900,
+                       "scale_kernel", "kernel", FX_NONE, FX_NONE);
+    }
+    return fx_analyze(f);
+}
+
+/* Each recorder is advised in its own words, and never in those of another one. */
+static void test_recorders(void **state)
+{
+    static const struct {
+        const char *source, *device, *name, *small, *calls, *not_said[6];
+    } recorders[] = {{"xplane",
+                      "gpu:0",
+                      "PjitFunction(f)",
+                      "jax.jit",
+                      "host_tracer_level 2",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "torch"}},
+                     {"xplane",
+                      "tpu:0",
+                      "PjitFunction(f)",
+                      "jax.jit",
+                      "profile of a TPU has none",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "NVML", "torch"}},
+                     {"xplane",
+                      "gpu:0",
+                      "ExecutorState::Process",
+                      "steps_per_execution",
+                      "tf.profiler.experimental",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "jax", "donate_argnums", "torch"}},
+                     {"ascend",
+                      "gpu:0",
+                      "hcom_allReduce_",
+                      "torchair",
+                      "aclrt",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "NVML", "CUDA", "torch.profiler"}},
+                     {"ascend",
+                      "gpu:0",
+                      "Default/MatMul-op1",
+                      "mindspore.jit",
+                      "aclrt",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "NVML", "CUDA", "torch"}},
+                     {"rocprofv3",
+                      "gpu:0",
+                      "hipMalloc",
+                      "HIP graph",
+                      "--hip-trace",
+                      {"ProfilerActivity.CPU", "nsys", "NVTX", "NVML", "CUDA", "torch"}}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof recorders / sizeof *recorders; i++) {
+        const struct an_result *result =
+            imported(f, recorders[i].source, recorders[i].device, recorders[i].name);
+        const struct an_finding *found = finding(result, "SMALL_KERNELS");
+        assert_non_null(found);
+        says(found->action, recorders[i].small);
+        says(result->launches.reason, recorders[i].calls);
+        for (size_t k = 0; k < 6 && recorders[i].not_said[k]; k++)
+            silent_everywhere(result, recorders[i].not_said[k]);
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_loader),
-                                       cmocka_unit_test(test_copies)};
+                                       cmocka_unit_test(test_copies),
+                                       cmocka_unit_test(test_recorders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
