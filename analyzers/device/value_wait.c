@@ -48,3 +48,11 @@ bool an_slice_value_wait(const struct an_trace *trace, size_t slice, struct an_v
         *wait = (struct an_value_wait){.what = word->text, .line = line};
     return word != NULL;
 }
+
+bool an_slice_says_wait(const struct an_trace *trace, size_t slice)
+{
+    static const char wait[] = " block_until_ready";
+    const char *name = an_trace_name(trace, trace->slice.name[slice]);
+    size_t length = strlen(name), tail = sizeof wait - 1;
+    return length > tail && !strcmp(name + length - tail, wait);
+}

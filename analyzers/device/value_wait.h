@@ -18,4 +18,8 @@ struct an_value_wait {
  * be NULL. Not the work of JAX on the CPU, whose threads compute until the value is there. */
 bool an_slice_value_wait(const struct an_trace *trace, size_t slice, struct an_value_wait *wait);
 
+/* Does the name of a range say that it waits for the device? Python's tracer names ranges
+ * "file:line function". */
+bool an_slice_says_wait(const struct an_trace *trace, size_t slice);
+
 #endif

@@ -10,10 +10,12 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/steps/change.h"
+#include "analyzers/steps/recorder.h"
 
 #define FINDINGS_MOST    5
-#define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
-#define HABIT_OF         3.0 /* times a habit: exposed communication that it goes before */
+#define UNATTRIBUTED_PCT 5.0  /* docs/definitions.md */
+#define WAIT_LEAST_PCT   50.0 /* of the idle time: a wait in it is named */
+#define HABIT_OF         3.0  /* times a habit: exposed communication that it goes before */
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
@@ -45,10 +47,44 @@ static const char *marking_action(struct an_context *context)
         "mark what the step does between its ranges (include/tacho_nvtx.h)");
 }
 
+/* The device idles and Python waits for it: the wait is known, what it waits for is not. */
+static void wait_texts(struct an_context *context, struct an_finding *finding,
+                       const struct an_idle_wait *wait, double pct)
+{
+    finding->claim = an_finding_text(
+        context,
+        "in %.1f %% of the step the device idles for no recorded reason; for %.0f %% of its idle "
+        "time the program waits in %.80s",
+        pct, wait->pct, wait->wait);
+    const char *runtime =
+        wait->runtime ? an_finding_text(context, " (most of it in %.80s)", wait->runtime) : "";
+    finding->action = an_finding_text(
+        context,
+        "find what that wait is for: it ends later than the work of this device, so look at copies "
+        "between devices and at what the threads of the runtime do during it%s; wait every N steps "
+        "only, so that the next calls are issued in the meantime",
+        runtime);
+    finding->effort = "some lines of code";
+}
+
+/* How to record what the host does: functions of Python, unless they were recorded, or marks. */
+static const char *record_host(struct an_context *context, bool stacks)
+{
+    enum an_recorder recorder = an_recorder_of(context);
+    const char *tracer = an_recorder_says(recorder, AN_SAY_STACKS, NULL),
+               *ranges = an_recorder_says(recorder, AN_SAY_RANGES, "NVTX ranges");
+    if (recorder == AN_RECORDER_OTHER)
+        tracer = "torch.profiler with with_stack=True";
+    if (tracer && !stacks)
+        return an_finding_text(context, "record what the host does there: %s, or %s", tracer,
+                               ranges);
+    return an_finding_text(context, "record what the host does there: %s", ranges);
+}
+
 /* Says what is not known and what to record. `held`: the device is recorded as idle although its
  * next work was issued. */
 static void unattributed_texts(struct an_context *context, struct an_finding *finding, bool held,
-                               double pct)
+                               const struct an_idle_wait *wait, double pct)
 {
     if (held) {
         finding->claim = an_finding_text(
@@ -58,12 +94,13 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
             pct);
         finding->action = "record the device's work: begin to record before it is launched (a step "
                           "of warm-up in the profiler's schedule), and the nodes of graphs";
+    } else if (wait->wait && wait->pct >= WAIT_LEAST_PCT) {
+        wait_texts(context, finding, wait, pct);
     } else if (context->gpu) {
         finding->claim = an_finding_text(
             context, "in %.1f %% of the step the device idles and no range on the host says why",
             pct);
-        finding->action =
-            "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges";
+        finding->action = record_host(context, wait->stacks);
     } else {
         finding->claim = an_finding_text(
             context, "no range covers %.1f %% of the step: the report cannot say what it is", pct);
@@ -108,9 +145,12 @@ static int unattributed(struct an_findings_list *findings)
     if (an_class_share(context, AN_CLASS_UNATTRIBUTED, &share))
         return TACHO_ENOMEM;
     bool held = context->gpu && unexplained->valid && 2 * context->held_ns > unexplained->value;
+    struct an_idle_wait wait;
+    if (an_idle_wait(context, &wait))
+        return TACHO_ENOMEM;
     struct an_finding *finding = an_findings_add(findings, "UNATTRIBUTED", NULL);
     an_finding_no_gain(finding);
-    unattributed_texts(context, finding, held, pct);
+    unattributed_texts(context, finding, held, &wait, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
     unattributed_evidence(context, pct, &share, finding);
     an_finding_lines(context, finding);

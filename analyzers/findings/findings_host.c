@@ -3,8 +3,11 @@
  * What the host did while devices had nothing to run: the launch-starved time of all devices by
  * the name of the range or call. Waiting for the loader is a class of its own and not part of it.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/sets.h"
+#include "analyzers/device/value_wait.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/graph.h"
 
@@ -113,4 +116,96 @@ const char *an_idle_cause(const struct an_context *context, const char **name)
         }
     *name = named[most] ? named[most] : "";
     return of_cause[most] ? an_cause_key((enum an_cause)most) : "";
+}
+
+/* ---- waits of the host ----------------------------------------------------------------------- */
+
+/* The lane with a device whose steps have most unattributed time; NULL: no lane has any. */
+static const struct an_lane *most_unattributed(const struct an_context *context)
+{
+    const struct an_lane *most = NULL;
+    int64_t most_ns = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        int64_t ns = 0;
+        for (size_t k = lane->first; k < an_lane_end(lane); k++)
+            if (an_step_detailed(&context->step[k]))
+                ns = an_time_add(ns, context->step[k].class_ns[AN_CLASS_UNATTRIBUTED]);
+        if (lane->device == AN_NONE || lane->process == AN_NONE || ns <= most_ns)
+            continue;
+        most = lane;
+        most_ns = ns;
+    }
+    return most;
+}
+
+/* The times of a lane's counted steps at which its device runs nothing. */
+static int idle_of(struct an_context *context, const struct an_lane *lane, struct an_set *idle)
+{
+    struct an_span_list steps = {NULL, 0, 0};
+    struct an_set busy = {NULL, 0};
+    int rc = an_device_spans(context->gpu, &context->gpu->device[lane->device], ~0u, INT64_MIN,
+                             INT64_MAX, &busy.span, &busy.count);
+    for (size_t i = lane->first; i < an_lane_end(lane) && !rc; i++)
+        if (an_step_detailed(&context->step[i]))
+            rc = an_span_list_add(&steps, context->step[i].start, context->step[i].end);
+    rc = rc ? rc
+            : an_set_combine(context->scratch, an_spans_subtract, an_span_list_set(&steps), busy,
+                             idle);
+    free(steps.span);
+    return rc;
+}
+
+/* Adds the ranges of one thread: waits to a list, the runtime's by name. */
+static int add_thread(const struct an_context *context, const struct an_track *track,
+                      struct an_set idle, struct an_span_list *waits, int64_t *by_name,
+                      struct an_idle_wait *out)
+{
+    const struct an_trace *trace = context->trace;
+    int64_t longest = 0;
+    int rc = 0;
+    for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++) {
+        const char *category = an_slice_category(trace, i);
+        int64_t start = trace->slice.start[i], end = an_slice_end(trace, i),
+                ns = an_set_within(idle, start, end);
+        bool python = !strcmp(category, "python");
+        out->stacks = out->stacks || python;
+        if (!strcmp(category, "xla") && trace->slice.name[i] < trace->string_count)
+            by_name[trace->slice.name[i]] = an_time_add(by_name[trace->slice.name[i]], ns);
+        if (!python || !ns || !an_slice_says_wait(trace, i))
+            continue;
+        rc = an_span_list_add(waits, start, end);
+        out->wait = ns > longest ? an_trace_name(trace, trace->slice.name[i]) : out->wait;
+        longest = ns > longest ? ns : longest;
+    }
+    return rc;
+}
+
+int an_idle_wait(struct an_context *context, struct an_idle_wait *out)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_lane *lane = context->gpu ? most_unattributed(context) : NULL;
+    struct an_span_list waits = {NULL, 0, 0};
+    struct an_set idle = {NULL, 0}, waited = {NULL, 0};
+    *out = (struct an_idle_wait){.wait = NULL};
+    int64_t *by_name =
+        lane ? an_arena_zero(context->scratch, trace->string_count + 1, sizeof *by_name) : NULL;
+    if (!by_name)
+        return lane ? TACHO_ENOMEM : 0;
+    int rc = idle_of(context, lane, &idle);
+    for (size_t i = 0; i < trace->track_count && !rc; i++)
+        if (trace->track[i].process == lane->process && !strcmp(trace->track[i].kind, "thread"))
+            rc = add_thread(context, &trace->track[i], idle, &waits, by_name, out);
+    rc = rc ? rc
+            : an_set_combine(context->scratch, an_spans_intersect, idle, an_span_list_set(&waits),
+                             &waited);
+    free(waits.span);
+    int64_t idle_ns = an_set_measure(idle), most = idle_ns / 2;
+    for (uint32_t name = 0; name < trace->string_count && !rc; name++)
+        if (by_name[name] > most) {
+            most = by_name[name];
+            out->runtime = an_trace_name(trace, name);
+        }
+    out->pct = idle_ns ? an_percent((double)an_set_measure(waited), (double)idle_ns) : 0;
+    return rc;
 }

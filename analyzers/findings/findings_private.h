@@ -124,6 +124,17 @@ const char *an_bytes_text(struct an_context *context, double bytes);
 /* A sentence about what the host did while the next kernel was not launched, by the names with
  * most launch-starved time (findings_host.c); NULL: nothing is known. */
 const char *an_idle_host(struct an_context *context);
+
+/* What threads of the host do while the device of their process that has most unattributed time
+ * idles in counted steps. */
+struct an_idle_wait {
+    bool stacks;         /* functions of Python are in the file */
+    double pct;          /* of the idle time that a thread waits for the device in Python */
+    const char *wait;    /* "api.py:3154 block_until_ready", the longest of it; NULL: none */
+    const char *runtime; /* the range of the runtime that takes most of it; NULL: none of half */
+};
+/* Finds that (findings_host.c). Names live as long as the trace. 0 or TACHO_ENOMEM. */
+int an_idle_wait(struct an_context *context, struct an_idle_wait *out);
 /* The cause with most of that time in sum, a key of causes.h, and its largest name; both "" when
  * nothing is known. */
 const char *an_idle_cause(const struct an_context *context, const char **name);

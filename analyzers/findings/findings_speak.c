@@ -30,10 +30,6 @@ static const struct {
     unsigned whose;
     const char *id, *action;
 } actions[] = {
-    {JAX, "UNATTRIBUTED",
-     "name what the host does there: jax.profiler.TraceAnnotation(\"...\") around "
-     "input, logging and "
-     "checkpoints, and jax.profiler.trace() with the Python tracer on"},
     {JAX, "SMALL_KERNELS",
      "fewer kernels: put the whole update into one jax.jit (no work between jitted calls), let XLA "
      "fuse element-wise work, lax.scan over equal layers, XLA_FLAGS=--xla_gpu_graph_level=3 "
@@ -95,9 +91,6 @@ static const struct {
      "jax.checkpoint saves (memory_kind=\"pinned_host\"), or begin a copy one layer or step ahead "
      "of its use, so that compute hides it"},
 
-    {TENSORFLOW, "UNATTRIBUTED",
-     "name what the host does there: tf.profiler.experimental.Trace(\"...\") around input, logging "
-     "and checkpoints, and python_tracer_level 1"},
     {TENSORFLOW, "SMALL_KERNELS",
      "fewer kernels: " TF_FUNCTION ", so that XLA fuses element-wise work"},
     {TENSORFLOW, "LAUNCH_BOUND", "fewer launches: " TF_FUNCTION},
@@ -140,9 +133,6 @@ static const struct {
      "profile later, when tracing and autotuning are over: profile_batch=(10, 20) of the callback "
      "TensorBoard"},
 
-    {ASCEND, "UNATTRIBUTED",
-     "record what the host does there: torch_npu.profiler, activities CPU and NPU, with "
-     "with_stack=True, or mstx ranges"},
     {ASCEND, "SMALL_KERNELS",
      "fewer kernels: fused operators and optimizers of torch_npu, or an ACL graph of the step "
      "(torchair, torch_npu.npu.NPUGraph) where the launches are what takes long"},
@@ -165,9 +155,6 @@ static const struct {
      "record several steps with torch_npu.profiler and call its step() after "
      "each update"},
 
-    {MINDSPORE, "UNATTRIBUTED",
-     "record what the host does there: mindspore.profiler, activities CPU and NPU, with "
-     "with_stack=True, or mstx ranges"},
     {MINDSPORE, "SMALL_KERNELS", "fewer kernels: " MS_GRAPH},
     {MINDSPORE, "LAUNCH_BOUND", "fewer launches: " MS_GRAPH},
     {MINDSPORE, "HOST_BOUND", "shorten what the host does between launches: " MS_GRAPH},
@@ -198,9 +185,6 @@ static const struct {
      "record several steps with mindspore.profiler and call its step() after "
      "each update"},
 
-    {ROCM, "UNATTRIBUTED",
-     "record what the host does there: roctx ranges (rocprofv3 --marker-trace), and the calls of "
-     "HIP (--hip-trace)"},
     {ROCM, "NO_STEPS",
      "record several steps, each in a roctx range named step (rocprofv3 "
      "--marker-trace --hip-trace)"},

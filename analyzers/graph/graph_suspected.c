@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzers/device/device_edges.h"
+#include "analyzers/device/value_wait.h"
 #include "analyzers/graph/graph_private.h"
 
 #define LEAST_NS      200000 /* shorter pieces are not looked at */
@@ -28,15 +29,6 @@ struct suspects {
     struct suspected *found;
     size_t count, room;
 };
-
-/* Does its name say that the range waits? Python's tracer names ranges "file:line function". */
-static bool says_wait(const struct an_context *context, uint32_t slice)
-{
-    static const char wait[] = " block_until_ready";
-    const char *name = an_trace_name(context->trace, context->trace->slice.name[slice]);
-    size_t length = strlen(name), tail = sizeof wait - 1;
-    return length > tail && !strcmp(name + length - tail, wait);
-}
 
 /* Of the last ops that were launched on each stream of a device before `start`, the one that ended
  * last. It was queued when the piece began, or running where the name says that the piece waits,
@@ -113,7 +105,8 @@ static int look_at(struct an_graph_build *build, struct suspects *suspects, uint
     start = trace->slice.start[slice] > start ? trace->slice.start[slice] : start;
     end = an_slice_end(trace, slice) < end ? an_slice_end(trace, slice) : end;
     if (an_time_sub(end, start) < LEAST_NS ||
-        (op = awaited(context, thread->process, start, end, says_wait(context, slice))) == AN_NONE)
+        (op = awaited(context, thread->process, start, end,
+                      an_slice_says_wait(context->trace, slice))) == AN_NONE)
         return 0;
     if (an_graph_cut_span(build, track, start, end, slice, AN_NODE_WAIT, AN_CAUSE_SUSPECTED,
                           &span) ||

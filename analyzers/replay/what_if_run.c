@@ -22,8 +22,7 @@
     0.5 /* share of the step that is left: below it what the rest takes is bounded from below, too \
          */
 #define PASSES \
-    2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold \
-         */
+    2.0 /* at worst the bytes of a batch move through memory twice more: received, read cold */
 
 /* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
 

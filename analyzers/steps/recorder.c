@@ -18,21 +18,27 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
          [AN_SAY_SHAPES] = "give --flops-per-step; on a TPU the profile has the FLOPs "
                            "itself",
          [AN_SAY_STEPS] = AN_JAX_PROFILE,
-         [AN_SAY_RANGES] = "jax.profiler.TraceAnnotation(\"...\"), or the Python tracer"},
+         [AN_SAY_RANGES] =
+             "jax.profiler.TraceAnnotation(\"...\") around input, logging and checkpoints",
+         [AN_SAY_STACKS] = "jax.profiler with its Python tracer on"},
     [AN_RECORDER_TPU] =
         {[AN_SAY_CALLS] = "an XLA profile of a TPU has none",
          [AN_SAY_OPERATORS] = AN_JAX_PROFILE,
          [AN_SAY_SHAPES] = "give --flops-per-step; on a TPU the profile has the FLOPs "
                            "itself",
          [AN_SAY_STEPS] = AN_JAX_PROFILE,
-         [AN_SAY_RANGES] = "jax.profiler.TraceAnnotation(\"...\"), or the Python tracer",
+         [AN_SAY_RANGES] =
+             "jax.profiler.TraceAnnotation(\"...\") around input, logging and checkpoints",
+         [AN_SAY_STACKS] = "jax.profiler with its Python tracer on",
          [AN_SAY_CLOCKS] = "the clocks of a TPU are not sampled: tacho samples GPUs only"},
     [AN_RECORDER_TENSORFLOW] =
         {[AN_SAY_CALLS] = TF_PROFILE " (tf.profiler.experimental.ProfilerOptions)",
          [AN_SAY_OPERATORS] = TF_PROFILE,
          [AN_SAY_SHAPES] = "give --flops-per-step",
          [AN_SAY_STEPS] = TF_STEPS,
-         [AN_SAY_RANGES] = "tf.profiler.experimental.Trace(\"...\"), python_tracer_level 1"},
+         [AN_SAY_RANGES] =
+             "tf.profiler.experimental.Trace(\"...\") around input, logging and checkpoints",
+         [AN_SAY_STACKS] = "tf.profiler.experimental with python_tracer_level 1"},
     [AN_RECORDER_ASCEND] =
         {[AN_SAY_CALLS] =
              "record the host, too, with its aclrt calls: torch_npu.profiler, activities CPU "
@@ -40,7 +46,8 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
          [AN_SAY_OPERATORS] = "record with torch_npu.profiler, activities CPU and NPU",
          [AN_SAY_SHAPES] = "record with torch_npu.profiler, record_shapes=True",
          [AN_SAY_STEPS] = "record with torch_npu.profiler and call its step() after each update",
-         [AN_SAY_RANGES] = "torch_npu.profiler with with_stack=True, or mstx ranges",
+         [AN_SAY_RANGES] = "mstx ranges",
+         [AN_SAY_STACKS] = "torch_npu.profiler, activities CPU and NPU, with with_stack=True",
          [AN_SAY_SYNCS] = "torch_npu.profiler with profiler_level Level1 or higher",
          [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them"},
     [AN_RECORDER_MINDSPORE] =
@@ -50,7 +57,8 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
          [AN_SAY_OPERATORS] = "record with mindspore.profiler, activities CPU and NPU",
          [AN_SAY_SHAPES] = "give --flops-per-step",
          [AN_SAY_STEPS] = "record with mindspore.profiler and call its step() after each update",
-         [AN_SAY_RANGES] = "mindspore.profiler with with_stack=True, or mstx ranges",
+         [AN_SAY_RANGES] = "mstx ranges",
+         [AN_SAY_STACKS] = "mindspore.profiler, activities CPU and NPU, with with_stack=True",
          [AN_SAY_SYNCS] = "mindspore.profiler with profiler_level Level1 or higher",
          [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them"},
     [AN_RECORDER_ROCM] =

@@ -33,7 +33,8 @@ enum an_say {
     AN_SAY_OPERATORS, /* the operators of the framework */
     AN_SAY_SHAPES,    /* the shapes of operators, or else what makes do without them */
     AN_SAY_STEPS,     /* the steps */
-    AN_SAY_RANGES,    /* what the host does between its ranges */
+    AN_SAY_RANGES,    /* marks for what the host does */
+    AN_SAY_STACKS,    /* the functions of Python */
     AN_SAY_SYNCS,     /* events that streams wait for */
     AN_SAY_CLOCKS,    /* the clocks of the devices: why they are not known, and what shows them */
     AN_SAY_COUNT

@@ -309,7 +309,12 @@ static void problems(struct an_context *context, const struct survey *survey, in
                      int64_t counted)
 {
     const struct an_quality *quality = &context->result->quality;
-    bool all = (size_t)orphans == context->gpu->op.count;
+    const char *record = "";
+    if ((size_t)orphans == context->gpu->op.count)
+        record = an_arena_format(context->arena, " (%s)",
+                                 an_say(context, AN_SAY_CALLS,
+                                        "record CPU activities too: ProfilerActivity.CPU, "
+                                        "nsys --trace=cuda"));
     if (survey->kernels_lost)
         an_problem(context,
                    "CAPTURE: %" PRId64
@@ -321,13 +326,8 @@ static void problems(struct an_context *context, const struct survey *survey, in
         an_problem(context,
                    "CAPTURE: %" PRId64
                    " of %zu device ops have no launch call in the file: they count as device time, "
-                   "but not in delays, queues and attribution%s%s%s",
-                   orphans, context->gpu->op.count, all ? " (" : "",
-                   all ? an_say(context, AN_SAY_CALLS,
-                                "record CPU activities too: ProfilerActivity.CPU, "
-                                "nsys --trace=cuda")
-                       : "",
-                   all ? ")" : "");
+                   "but not in delays, queues and attribution%s",
+                   orphans, context->gpu->op.count, record);
     if (context->gpu->untimed)
         an_problem(context,
                    "CAPTURE: %" PRId64

@@ -28,8 +28,8 @@ static const char *why_empty(const struct an_context *context, enum an_by by)
     } reasons[AN_BY_COUNT] = {
         [AN_BY_OP] = {"no framework operators recorded",
                       "record with torch.profiler, activities CPU and CUDA", AN_SAY_OPERATORS},
-        [AN_BY_MODULE] = {"no modules recorded", "record with with_stack=True", AN_SAY_RANGES},
-        [AN_BY_LINE] = {"no Python frames recorded", "record with with_stack=True", AN_SAY_RANGES},
+        [AN_BY_MODULE] = {"no modules recorded", "record with with_stack=True", AN_SAY_STACKS},
+        [AN_BY_LINE] = {"no Python frames recorded", "record with with_stack=True", AN_SAY_STACKS},
         [AN_BY_ANNOTATION] = {"no annotations recorded",
                               "mark the code with torch.profiler.record_function or NVTX ranges",
                               AN_SAY_RANGES}};

@@ -31,8 +31,10 @@ static void row_verdict(char cell[REP_CELL], const void *row)
 static void name_row(char name[REP_NAME], const void *row)
 {
     const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
-    snprintf(name, REP_NAME, "rank %" PRId64 "%s%.40s%s%.100s", rank_row->rank,
-             rank_row->device ? " " : "", rank_row->device ? rank_row->device : "",
+    char device[48] = "";
+    if (rank_row->device)
+        snprintf(device, sizeof device, " %.40s", rank_row->device);
+    snprintf(name, REP_NAME, "rank %" PRId64 "%s%s%.100s", rank_row->rank, device,
              *rank_row->host ? " " : "", rank_row->host);
 }
 

@@ -157,10 +157,12 @@ struct xla_copy xla_copy_of(struct pb_span category, struct pb_span op, struct p
                  {"recv", "start", "HtoD", true}};
     struct pb_span name = category.bytes ? category : without_percent(op);
     bool host = xla_holds(text, HOST_MEMORY) || xla_holds(text, "is_host_transfer=true");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (xla_begins(name, names[i].begins) && (host || !names[i].host_only))
-            return (struct xla_copy){.kind = names[i].kind ? names[i].kind : copy_kind_of(text),
-                                     .part = async ? NULL : names[i].part};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!xla_begins(name, names[i].begins) || (names[i].host_only && !host))
+            continue;
+        const char *kind = names[i].kind ? names[i].kind : copy_kind_of(text);
+        return (struct xla_copy){.kind = kind, .part = async ? NULL : names[i].part};
+    }
     return (struct xla_copy){NULL, NULL};
 }
 

@@ -115,6 +115,23 @@ static void test_accelerators(void **state)
         }
 }
 
+/* The note below the budget counts the devices that have one. */
+static void test_devices_of_mean(void **state)
+{
+    struct an_result one = *gpu_result();
+    struct an_device_budget devices[2] = {one.devices[0], one.devices[1]};
+    struct rep_options options = {.width = 100};
+    (void)state;
+    one.devices = devices;
+    char *text = rep_text(&one, "text", &options);
+    assert_non_null(strstr(text, "mean of 2 devices"));
+    free(text);
+    devices[0].budget.reason = "no counted step has all its ranges in the file";
+    text = rep_text(&one, "text", &options);
+    assert_null(strstr(text, "mean of"));
+    free(text);
+}
+
 static size_t lines_of(const char *text)
 {
     size_t lines = 0;
@@ -533,6 +550,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_devices_of_mean),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_no_exponents),
         cmocka_unit_test(test_chosen_sections),

@@ -187,13 +187,22 @@ static void test_copies(void **state)
     fx_close(f);
 }
 
-/* An imported file: steps of 10 ms of which short kernels without launches take 5. */
+/* An imported file: steps of 10 ms of which short kernels without launches take 5. `python`: the
+ * function of a second thread in the rest of a step, and beside it the runtime works; NULL: there
+ * is no such thread. */
 static const struct an_result *imported(struct fixture *f, const char *source, const char *device,
-                                        const char *name)
+                                        const char *name, const char *python)
 {
     fx_open(f);
     FX(store_run_set(f->s, "source", source));
-    int64_t stream = gpu_stream(f, f->process, device, 7);
+    int64_t stream = gpu_stream(f, f->process, device, 7),
+            caller = fx_track(f, f->process, "thread", "python", NULL),
+            runtime = fx_track(f, f->process, "thread", "tf_pjrt_thread_pool", NULL);
+    for (int64_t i = 0; i < STEPS && python; i++) {
+        range(f, caller, (i * 10 + 5) * MS, 5 * MS, "python", python, FX_NONE);
+        range(f, runtime, (i * 10 + 5) * MS, 4 * MS, "xla", "BufferSequencingEvent::Execute",
+              FX_NONE);
+    }
     for (int64_t i = 0; i < STEPS; i++) {
         fx_step(f, f->process, f->thread, i, i * 10 * MS, (i + 1) * 10 * MS, FX_NONE, false);
         range(f, f->thread, i * 10 * MS, 1000, "op", name, FX_NONE);
@@ -249,7 +258,7 @@ static void test_recorders(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof recorders / sizeof *recorders; i++) {
         const struct an_result *result =
-            imported(f, recorders[i].source, recorders[i].device, recorders[i].name);
+            imported(f, recorders[i].source, recorders[i].device, recorders[i].name, NULL);
         const struct an_finding *found = finding(result, "SMALL_KERNELS");
         assert_non_null(found);
         says(found->action, recorders[i].small);
@@ -260,10 +269,38 @@ static void test_recorders(void **state)
     }
 }
 
+/* What is recorded is not asked for: a wait in Python is named, and where the functions of Python
+ * are there, only marks are missing. */
+static void test_idle_wait(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_finding *found =
+        finding(imported(f, "xplane", "gpu:0", "PjitFunction(f)", NULL), "UNATTRIBUTED");
+    assert_non_null(found);
+    says(found->claim, "no range on the host says why");
+    says(found->action, "Python tracer");
+    fx_close(f);
+    found = finding(imported(f, "xplane", "gpu:0", "PjitFunction(f)", "loader.py:3 next_batch"),
+                    "UNATTRIBUTED");
+    assert_non_null(found);
+    says(found->action, "TraceAnnotation");
+    silent(found->action, "Python tracer");
+    fx_close(f);
+    found =
+        finding(imported(f, "xplane", "gpu:0", "PjitFunction(f)", "api.py:3154 block_until_ready"),
+                "UNATTRIBUTED");
+    assert_non_null(found);
+    says(found->claim, "idle time the program waits in api.py:3154 block_until_ready");
+    says(found->action, "BufferSequencingEvent::Execute");
+    silent(found->action, "tracer");
+    fx_close(f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_loader),
-                                       cmocka_unit_test(test_copies),
-                                       cmocka_unit_test(test_recorders)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks), cmocka_unit_test(test_loader), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_recorders), cmocka_unit_test(test_idle_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
