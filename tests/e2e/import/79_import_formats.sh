@@ -85,6 +85,26 @@ grep -q 'RANK_JITTER' out && fail "even devices: $(cat out)"
 grep -q 'gpu:' out && fail "a TPU is called a GPU: $(grep 'gpu:' out)"
 "$TACHO" advise offload.xplane.pb --what-if ranks=even > out 2> err || fail "ranks=even: $(cat err)"
 grep -q 'ranks=even: no prediction: one process drives several devices' out || fail "ranks=even: $(cat out)"
+# the same in the JSON of a TPU
+cat > offload.trace.json << 'END'
+{"metadata": {"highres-ticks": true}, "traceEvents": [
+{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:TPU:0"}},
+{"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "XLA Ops"}},
+{"ph": "M", "pid": 1, "tid": 3, "name": "thread_name", "args": {"name": "Async XLA Ops"}},
+{"ph": "X", "pid": 1, "tid": 2, "ts": 1, "dur": 5, "name": "add.1", "args": {"hlo_category": "loop fusion"}},
+{"ph": "X", "pid": 1, "tid": 2, "ts": 6, "dur": 20, "name": "copy-done.1", "args": {"hlo_category": "copy-done", "bytes_accessed": "4096",
+    "long_name": "%copy-done.1 = f32[5]{0:T(8)S(5)} copy-done((f32[5]{0:T(8)S(5)}, f32[5]{0}, u32[]) %copy-start.1)"}},
+{"ph": "X", "pid": 1, "tid": 3, "ts": 7, "dur": 20, "name": "async-copy.1", "args": {"hlo_category": "copy-start", "bytes_accessed": "4096",
+    "long_name": "%copy-start.1 = (f32[5]{0:T(8)}, f32[5]{0:T(8)S(5)}, u32[]) copy-start(f32[5]{0:T(8)S(5)} %p)"}}]}
+END
+"$TACHO" import offload.trace.json -o offload_json.tacho 2> err || fail "XLA's JSON of a TPU: $(cat err)"
+"$TACHO" sql offload_json.tacho "SELECT n.text || ' ' || copy_kind || ' ' || coalesce(bytes, '-') FROM slice s JOIN string n ON n.id = s.name
+    JOIN string c ON c.id = s.category JOIN detail d ON d.id = s.detail WHERE c.text = 'memcpy' ORDER BY start" --csv |
+    tail -n +2 | tr -d '\r' > offload.rows
+diff - offload.rows << 'END' || fail "copies of XLA's JSON"
+copy-done.1 DtoH -
+async-copy.1 HtoD 4096
+END
 # rocpd, both layouts: the same rows
 for layout in old new; do
     "$TACHO" import ${layout}_results.db -o $layout.tacho 2> err || fail "rocpd: $(cat err)"
