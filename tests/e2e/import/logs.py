@@ -219,7 +219,62 @@ def megatron_deepspeed():
             (10, 1, 10, 32000, 1048576, 512, {"tokens per second and device": (10, 1024, 1024), "loss": (10, 11, 11.9)}))
 
 
-LOGS = [mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+def bar(step, total, seconds, rate="1.00s/it", label=""):
+    """What tqdm draws, without the return in front."""
+    passed, left = (f"{t // 60:02.0f}:{t % 60:02.0f}" for t in (seconds, total - step))
+    return f"{label}{100 * step // total:3d}%|\u2588\u258f   | {step}/{total} [{passed}<{left},  {rate}]"
+
+
+def evaluation_bars():
+    """Bars of training and of evaluations differ only in their totals; a loss follows those of training."""
+    lines = []
+    for k in range(1, 101):
+        lines.append(bar(k, 100, k) + "\r")
+        if k % 10 == 0:
+            lines.append(f"{{'loss': {3 - 0.01 * k:.4f}, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}}")
+        if k % 50 == 0:
+            lines += [bar(i, 400, i // 10, "10.00it/s") + "\r" for i in range(401)]
+            lines.append("{'eval_loss': 2.5, 'eval_runtime': 40.0, 'epoch': 0.1}")
+    return lines, (100, 1, 100, 1000, None, None, {"loss": (10, 2, 2.9), "eval loss": (2, 2.5, 2.5)})
+
+
+def nested_bars():
+    """The bar of an epoch has the loss; the one of epochs around it counts no steps."""
+    lines = []
+    for e in range(1, 6):
+        lines += [bar(k, 100, k // 2, f"2.00it/s, loss={9 - 0.01 * (100 * e + k):.2f}") + "\r" for k in range(10, 101, 10)]
+        lines.append(bar(e, 5, 60 * e, "60.00s/it", "Epochs: "))
+    return lines, (491, 10, 500, 500, None, None, {"loss": (50, 3, 7.9)})
+
+
+def loading_bars():
+    """What is loaded and mapped before has bars with more steps than the training has; at its end that is drawn again."""
+    lines = ["loading", ""]
+    lines += [bar(k, 4, 2 * k, "2.01s/it", "Loading checkpoint shards: ") for k in range(5)]
+    lines += [bar(k, 5000, k // 100, "100.00it/s", "Map: ") for k in range(0, 5001, 10)]
+    lines += [bar(k, 10, k) + ("{'loss': 2.5, 'learning_rate': 4.9e-05}" if k % 5 == 0 else "") for k in range(1, 11)]
+    return lines + [bar(10, 10, 12)], (10, 1, 10, 1000, None, None, {"loss": (2, 2.5, 2.5)})
+
+
+def month_first():
+    return ([f"{time.strftime('%m/%d/%Y %H:%M:%S', time.gmtime(START + 2 * k))} - INFO - __main__ - step {k} loss 2.5" for k in range(1, 21)],
+            (19, 2, 20, 2000, None, None, {"loss": (20, 2.5, 2.5)}))
+
+
+def begins_with(name, *first):
+    """A log in front of which something else was printed."""
+    def log():
+        lines, wanted = plain()
+        return [*first, *lines], wanted
+    log.__name__ = "begins_with_" + name
+    return log
+
+
+BEGINNINGS = [begins_with("nothing", ""), begins_with("brace", "{", '  "lr": 0.1', "}"),
+              begins_with("warning", "<frozen runpy>:128: RuntimeWarning: 'train' found in sys.modules"),
+              begins_with("bracket", f"[{stamp(START, ',')}][exporter][WARNING] - not supported")]
+
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
