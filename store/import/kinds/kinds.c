@@ -41,6 +41,14 @@ struct signature {
     "--output=PROF_FOLDER"
 #define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
+#define LOG_UNTIMED(what) \
+    { \
+        what ": its steps have no times", \
+            "give what the program prints, which has the milliseconds of each step: " \
+            "COMMAND | tee train.log", \
+            false \
+    }
+
 #define XLA_TABLE \
     { \
         "a table that TensorBoard made of a profile of XLA", \
@@ -225,10 +233,14 @@ static const struct signature signatures[] = {
      .kind = {"the text of an XLA program, not a profile",
               "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
     {.words = {"\"log_history\"", "\"global_step\""},
+     .without = "\"global_step/max_steps\"", /* a log of ms-swift, which ends with that state */
      .json = true,
      .kind = {"the state of a Hugging Face Trainer: its steps have no times",
               "give what it printed, or its event files of TensorBoard (report_to=\"tensorboard\")",
               false}},
+    {MAGIC("s:0 t", 0), .kind = LOG_UNTIMED("the main.log of llm.c")},
+    {MAGIC("0 val ", 0), .kind = LOG_UNTIMED("the log.txt of build-nanogpt")},
+    {MAGIC("0 train ", 0), .kind = LOG_UNTIMED("the log.txt of build-nanogpt")},
     {MAGIC(":W&B", 0),
      .kind = {"a run of Weights & Biases",
               "export its history as CSV, or log with TensorBoard beside it", false}},

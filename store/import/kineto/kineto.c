@@ -564,13 +564,34 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     return kineto_read_as(run, path, NULL, err);
 }
 
+/* The place of the first byte from `i` on that is no white space. */
+static size_t skip_space(const unsigned char *head, size_t bytes, size_t i)
+{
+    while (i < bytes && (head[i] == ' ' || head[i] == '\n' || head[i] == '\r' || head[i] == '\t'))
+        i++;
+    return i;
+}
+
+/* Does a line of a log begin at `i`, after a bracket: with a time or a name, then more text? */
+static bool is_line(const unsigned char *head, size_t bytes, size_t i)
+{
+    const unsigned char *close = memchr(head + i, ']', bytes - i);
+    if (!close || strchr("{[]\"", head[i]))
+        return false;
+    size_t behind = (size_t)(close - head) + 1;
+    while (behind < bytes && (head[behind] == ' ' || head[behind] == '\t'))
+        behind++;
+    return behind < bytes && !strchr("\r\n,]", head[behind]);
+}
+
 /* Does the text begin with a brace or bracket, after white space? */
 static bool kineto_recognises(const unsigned char *head, size_t bytes)
 {
-    size_t i = 0;
-    while (i < bytes && (head[i] == ' ' || head[i] == '\n' || head[i] == '\r' || head[i] == '\t'))
-        i++;
-    return i < bytes && (head[i] == '{' || head[i] == '[');
+    size_t i = skip_space(head, bytes, 0);
+    if (i == bytes || head[i] != '[')
+        return i < bytes && head[i] == '{';
+    size_t inside = skip_space(head, bytes, i + 1);
+    return inside == bytes || !is_line(head, bytes, inside);
 }
 
 const struct importer imp_kineto = {

@@ -89,6 +89,7 @@ struct log_table {
         size_t at, bytes; /* of the name in the header */
     } column[LOG_COLUMNS_MOST];
     size_t count; /* 0: the text is no table */
+    bool tabs;    /* separate the cells, not commas */
 };
 
 /* Does the first line of a text name columns, of which one is the step and another a quantity? */

@@ -28,6 +28,10 @@ refused() { # STATUS FILE WORDS
 }
 refused 3 made/untimed.log 'a log of steps that has no times'
 refused 3 made/prose.txt 'not a trace'
+refused 3 made/untimed.tsv 'a log of steps that has no times'
+refused 3 made/bracket.txt 'not a trace that tacho can read'
+refused 4 made/main.log 'its steps have no times'
+refused 4 made/log.txt 'its steps have no times'
 refused 3 made/none.tfevents 'without a scalar'
 refused 3 made/untimed.json 'have no durations'
 

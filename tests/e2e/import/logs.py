@@ -274,7 +274,12 @@ BEGINNINGS = [begins_with("nothing", ""), begins_with("brace", "{", '  "lr": 0.1
               begins_with("warning", "<frozen runpy>:128: RuntimeWarning: 'train' found in sys.modules"),
               begins_with("bracket", f"[{stamp(START, ',')}][exporter][WARNING] - not supported")]
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+
+def tabs():
+    return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
+
+
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
@@ -381,6 +386,9 @@ def make(folder):
            "nan.log": b"".join(b"iter %d: loss %s, time 100.00ms\n" % (k, b"nan" if k > 5 else b"2.0") for k in range(10)),
            "prose.txt": b"Step 1: measure the loss. Step 2: wait 30 s.\n" * 50,
            "none.tfevents": record(field(1, 1.0) + field(3, "brain.Event:2")),
+           "untimed.tsv": b"step\tloss\n10\t8.5\n20\t7.5\n", "main.log": b"s:0 tel:11.0095\ns:0 trl:11.0116 lr:0.000001 norm:14.96\n",
+           "log.txt": b"0 val 10.9519\n0 train 10.955011\n1 train 10.935991\n",
+           "bracket.txt": b"[2026-03-02 20:15:35,218][exporter][WARNING] - not supported\n" * 9,
            "untimed.json": json.dumps({"workload_graph": [{"Id": 1, "NodeType": 4, "data_deps": []}]}).encode()}
     for name, data in put.items():
         with open(f"{folder}/{name}", "wb") as f:
