@@ -29,7 +29,8 @@ struct imp_run {
     /* Paths of the files that continue the present one: pieces of one timeline or table. */
     const char *const *piece;
     size_t pieces;
-    int decimals; /* digits after the point of the finest time stamp of the files so far */
+    const char *log_tool; /* the program that wrote the logs so far; NULL: not known */
+    int decimals;         /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {

@@ -166,6 +166,21 @@ static int read_lines(struct reading *reading, const char *path, bool counts,
     return rc;
 }
 
+/* Logs of a folder are ranks of one program: two programs are two runs. */
+static int check_tool(struct imp_run *run, const char *tool, const char *path,
+                      struct tacho_error *err)
+{
+    if (tool && run->log_tool && strcmp(tool, run->log_tool) &&
+        imp_rank_in_name(path) == STORE_ABSENT)
+        return tacho_fail(
+            err, TACHO_EUSAGE,
+            "give one of them alone; for ranks of one run put the rank into the names: "
+            "rank0.log, rank1.log",
+            "%s: a log of %s beside one of %s", path, tool, run->log_tool);
+    run->log_tool = run->log_tool ? run->log_tool : tool;
+    return 0;
+}
+
 /* Reads one log; this is the `read` of the importer. */
 static int read_log(struct imp_run *run, const char *path, struct tacho_error *err)
 {
@@ -177,6 +192,8 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
         if (!rc)
             rc = read_lines(reading, path, false, err);
         log_bars_end(&reading->bars);
+        if (!rc)
+            rc = check_tool(run, reading->tool, path, err);
         if (!rc)
             rc = read_lines(reading, path, true, err);
         if (!rc)

@@ -42,6 +42,11 @@ printf '%s' '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":1.5,"dur":
 "$TACHO" import both -o both.tacho 2> err || fail "$(cat err)"
 grep -q ': 1 file,' err || fail "the log became a rank: $(cat err)"
 
+# logs of two programs are no ranks of one
+mkdir two
+cp made/deepspeed.log made/llmc.log two
+refused 2 two 'a log of llm.c beside one of DeepSpeed'
+
 # ... but a file of settings beside it does not hide it
 mkdir alone
 cp made/json_lines.log alone/metrics.jsonl
