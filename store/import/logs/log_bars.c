@@ -5,10 +5,15 @@
  */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "store/import/logs/logs.h"
 
-#define FINER 20 /* times as many lines: that bar counts steps, and what a loss follows, epochs */
+#define FINER       20 /* times as many lines: that bar counts steps, and what a loss follows, epochs */
+#define LINES_KNOWN 2 /* lines that number steps and tell of them make a log have such lines */
+#define BARE_MOST   4 /* times as many lines that only have a number: these are the steps */
+#define HASH_BEGIN  0xcbf29ce484222325u
+#define OTHER       1 /* the key of bars that are never of training */
 
 bool log_values_tell(const struct log_values *values)
 {
@@ -21,6 +26,20 @@ bool log_values_tell(const struct log_values *values)
     return values->has[LOG_STEP_TIME] && !values->progress;
 }
 
+/* Does a bar say that it is of something else than training? `number`: behind its label. */
+static bool is_other(const char *line, const char *number)
+{
+    static const char *const words[] = {
+        "load",    "fetch",   "download", "captur",  "map:",   "map (",  "mapping",
+        "tokeniz", "generat", "validat",  "extract", "filter", "saving", "sanity ch"};
+    for (const char *text = line; text < number && *text != '%'; text++)
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (!strncasecmp(text, words[i], strlen(words[i])) &&
+                (text == line || !isalpha((unsigned char)text[-1])))
+                return true;
+    return false;
+}
+
 /* FNV-1a, one byte. */
 static uint64_t mix(uint64_t hash, unsigned char byte)
 {
@@ -29,7 +48,7 @@ static uint64_t mix(uint64_t hash, unsigned char byte)
 
 uint64_t log_bar_key(const char *line, const char *number, int64_t total)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = HASH_BEGIN;
     bool named = false;
     for (const char *text = line; text < number && *text != '%'; text++) {
         if (*text == '|' && named) /* before a name: where the time was */
@@ -41,7 +60,18 @@ uint64_t log_bar_key(const char *line, const char *number, int64_t total)
     }
     for (int shift = 0; !named && shift < 64; shift += 8)
         hash = mix(hash, (unsigned char)(total >> shift));
-    return hash | 1;
+    return is_other(line, number) ? OTHER : hash | 2;
+}
+
+uint64_t log_bar_label(const char *line)
+{
+    uint64_t hash = HASH_BEGIN;
+    size_t bytes = strcspn(line, "%");
+    while (bytes && strchr(" 0123456789", line[bytes - 1]))
+        bytes--;
+    for (size_t i = 0; i < bytes; i++)
+        hash = mix(hash, (unsigned char)line[i]);
+    return hash;
 }
 
 static struct log_bar *bar_of(struct log_bars *bars, uint64_t key)
@@ -52,23 +82,50 @@ static struct log_bar *bar_of(struct log_bars *bars, uint64_t key)
     return NULL;
 }
 
+/* Counts a line that a bar was drawn in. */
+static void add_bar(struct log_bars *bars, const struct log_values *values, bool tells)
+{
+    struct log_bar *bar = bar_of(bars, values->bar);
+    if (!bar && bars->count < LOG_BARS_MOST) {
+        bar = &bars->bar[bars->count++];
+        *bar = (struct log_bar){.key = values->bar};
+    }
+    bars->last = bar;
+    if (bar) {
+        bar->lines++;
+        bar->told += tells;
+    }
+}
+
+/* Does the line of a step say more than its number: something of the step, or what has passed since
+ * the start? */
+static bool says_more(const struct log_values *values)
+{
+    return log_values_tell(values) || (values->time >= 0 && values->time < LOG_PASSED_MOST);
+}
+
+static bool has_step(const struct log_values *values)
+{
+    return values->has[LOG_STEP] || values->has[LOG_GLOBAL_STEP];
+}
+
 void log_bars_add(struct log_bars *bars, const struct log_values *values)
 {
     bool tells = log_values_tell(values);
+    if (values->bar == OTHER)
+        return;
     if (values->bar) {
-        struct log_bar *bar = bar_of(bars, values->bar);
-        if (!bar && bars->count < LOG_BARS_MOST) {
-            bar = &bars->bar[bars->count++];
-            *bar = (struct log_bar){.key = values->bar};
-        }
-        bars->last = bar;
-        if (bar) {
-            bar->lines++;
-            bar->told += tells;
-        }
-    } else if (tells && bars->last) {
-        bars->last->after++;
+        add_bar(bars, values, tells);
+        return;
     }
+    bars->timed += values->time != STORE_ABSENT || values->has[LOG_STEP_TIME] ||
+                   values->has[LOG_STEPS_PER_S] || values->has[LOG_MEAN_TIME];
+    if (values->engine)
+        bars->engine += has_step(values);
+    else if (has_step(values))
+        *(says_more(values) ? &bars->own : &bars->bare) += 1;
+    if (values->has[LOG_LOSS] && !values->engine && bars->last)
+        bars->last->after++;
 }
 
 void log_bars_end(struct log_bars *bars)
@@ -82,17 +139,26 @@ void log_bars_end(struct log_bars *bars)
         lines += bar->after ? bar->lines : 0;
         finest = finest && finest->lines >= bar->lines ? finest : bar;
     }
+    bool numbered = bars->own >= LINES_KNOWN && bars->timed >= bars->own / 2;
     bool one = finest && !told && (!after || finest->lines / FINER >= lines);
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
-        bar->trains = told ? bar->told > 0 : bar->after > 0;
-        if (one)
-            bar->trains = bar == finest;
+        bar->trains = told || numbered ? bar->told > 0 : bar->after > 0;
+        if (one && !numbered)
+            bar->trains = bar == finest && (after || !bars->engine);
+        bars->trains |= bar->trains;
     }
 }
 
-bool log_bars_train(struct log_bars *bars, const struct log_values *values)
+bool log_bars_train(struct log_bars *bars, struct log_values *values)
 {
     const struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
-    return !values->bar || (bar ? bar->trains : log_values_tell(values));
+    if (values->bar)
+        return bar ? bar->trains : values->bar != OTHER && log_values_tell(values);
+    bool others = bars->own >= LINES_KNOWN;
+    if (!values->engine)
+        others &= bars->bare <= bars->own * BARE_MOST;
+    if ((bars->trains || others) && (values->engine || !says_more(values)))
+        values->has[LOG_STEP] = values->has[LOG_GLOBAL_STEP] = false;
+    return true;
 }

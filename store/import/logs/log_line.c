@@ -141,6 +141,17 @@ static void keep(struct log_values *values, enum log_what what, double value)
     values->value[what] = value;
 }
 
+/* What tells the bars of two epochs apart that both are drawn at their ends: the text in front of
+ * the percentage, and how long the bar was there, "01:10<" or "1:01:10<". */
+static void keep_drawn(struct log_values *values, const char *line, const char *inside)
+{
+    int part[3], count = sscanf(inside, "%6d:%2d:%2d", &part[0], &part[1], &part[2]);
+    values->label = log_bar_label(line);
+    values->elapsed = STORE_ABSENT;
+    for (int i = 0; i < count; i++)
+        values->elapsed = (i ? values->elapsed * 60 : 0) + part[i];
+}
+
 /* "100/1000 [00:12<01:48,  8.31it/s": the step and the time of a progress bar of tqdm. */
 static bool keep_progress(struct log_values *values, const char *line, const char *text,
                           const struct number *number)
@@ -157,6 +168,7 @@ static bool keep_progress(struct log_values *values, const char *line, const cha
     values->progress = true;
     values->total = total;
     values->bar = log_bar_key(line, text, total);
+    keep_drawn(values, line, inside);
     if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
         if (!strncmp(comma + 1 + used, "it/s", 4))
             keep(values, LOG_STEP_TIME, 1 / rate);
@@ -259,6 +271,14 @@ static void keep_written(struct log_values *values, const char *line)
         keep(values, LOG_STEP, (double)step);
 }
 
+/* Whole seconds that passed, as exactly as the mean time of a step tells them (ms-swift). */
+static void refine_elapsed(struct log_values *values, double step, double mean)
+{
+    double exact = step * mean * 1e9;
+    if (values->time != STORE_ABSENT && fabs(exact - (double)values->time) < 1.5e9)
+        values->time = llround(exact);
+}
+
 /* What the line means as a whole. A time without a unit is that of a step beside a step in
  * brackets, or beside the time that is left. */
 static void complete(struct log_values *values, const char *line)
@@ -270,6 +290,15 @@ static void complete(struct log_values *values, const char *line)
     }
     if (values->bare_time > 0 && (bracket || strstr(line, "eta: ")))
         keep(values, LOG_STEP_TIME, values->bare_time);
+    if (values->has[LOG_MEAN_SPEED] && values->value[LOG_MEAN_SPEED] > 0)
+        keep(values, LOG_MEAN_TIME, 1 / values->value[LOG_MEAN_SPEED]);
+    if (values->has[LOG_MEAN_TIME] && values->has[LOG_GLOBAL_STEP])
+        refine_elapsed(values, values->value[LOG_GLOBAL_STEP], values->value[LOG_MEAN_TIME]);
+    if (values->progress && values->has[LOG_GLOBAL_STEP] && values->has[LOG_LOSS]) {
+        values->progress = values->has[LOG_STEP_TIME] = false; /* written behind a bar */
+        values->bar = 0;
+    }
+    values->engine = strstr(line, ":log_dist]") || strstr(line, "[timer.py:");
 }
 
 void log_values_begin(struct log_values *values, char *line, size_t bytes)
@@ -295,6 +324,21 @@ void log_values_put(struct log_values *values, const char *name, size_t name_byt
         keep_known(values, &number, what, scale, needs_unit);
 }
 
+/* Lines with numbers that are of no step. */
+static bool is_of_no_step(const char *line)
+{
+    static const char *const words[] = {
+        "train_runtime",      "\"log_history\"", /* Hugging Face: of the whole training */
+        "time (ms) |",                           /* DeepSpeed: what parts of a step took */
+        "[config.py:",        ":print]",         /* its settings */
+        "Model Parameters: ", /* DeepSpeed-Chat: of one micro-batch on each rank */
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(line, words[i]))
+            return true;
+    return false;
+}
+
 void log_line_read(char *line, size_t bytes, struct log_values *values)
 {
     bytes = drop_colours(line, bytes);
@@ -314,8 +358,9 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
         if (separates(text[-1]))
             name = text;
     }
-    /* Hugging Face: of the whole training; DeepSpeed: what parts of a step took */
-    if (strstr(line, "train_runtime") || strstr(line, "time (ms) |"))
+    if (!log_values_tell(values) && strstr(line, "heckpoint")) /* which step is saved, when */
+        *values = (struct log_values){.time = STORE_ABSENT, .total = STORE_ABSENT};
+    else if (is_of_no_step(line))
         *values = (struct log_values){.time = values->time, .total = STORE_ABSENT};
     else if (is_evaluation(line))
         keep_evaluation(values);

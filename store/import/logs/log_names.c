@@ -31,6 +31,20 @@ static const struct name {
     {"total_steps", LOG_NOTHING, 1, false},
     {"warmup_steps", LOG_NOTHING, 1, false},
     {"num_steps", LOG_NOTHING, 1, false},
+    {"max_iter", LOG_NOTHING, 1, false},
+    {"logging_steps", LOG_NOTHING, 1, false},
+    {"save_steps", LOG_NOTHING, 1, false},
+    {"eval_steps", LOG_NOTHING, 1, false},
+    {"cache_steps", LOG_NOTHING, 1, false},
+    {"decay_steps", LOG_NOTHING, 1, false},
+    {"training_steps", LOG_NOTHING, 1, false},
+    {"start_step", LOG_NOTHING, 1, false},
+    {"end_step", LOG_NOTHING, 1, false},
+    {"profile_step", LOG_NOTHING, 1, false},
+    {"checkpoint_at_step", LOG_NOTHING, 1, false},
+    {"overflow_on_iteration", LOG_NOTHING, 1, false},
+    {"accum_steps", LOG_NOTHING, 1, false},
+    {"accumulation_steps", LOG_NOTHING, 1, false},
     {"per_step", LOG_NOTHING, 1, false},
     {"micro_batch", LOG_NOTHING, 1, false},
     {"per_batch", LOG_NOTHING, 1, false},
@@ -57,7 +71,15 @@ static const struct name {
     {"avg_batch_cost", LOG_STEP_TIME, 1, false},  /* PaddlePaddle */
     {"steps_per_sec", LOG_STEPS_PER_S, 1, false}, /* clu, T5X */
     {"steps_per_second", LOG_STEPS_PER_S, 1, false},
-    {"train_speed_iter_s", LOG_STEPS_PER_S, 1, false}, /* ms-swift */
+    {"train_speed_iter_s", LOG_MEAN_SPEED, 1, false}, /* ms-swift */
+    {"train_speed_s_it", LOG_MEAN_TIME, 1, false},
+    {"e2e_latency", LOG_STEP_TIME, 1, false}, /* DeepSpeed-Chat, of which the next are parts */
+    {"generate_time", LOG_NOTHING, 1, false},
+    {"training_time", LOG_NOTHING, 1, false},
+    {"forward_time", LOG_NOTHING, 1, false},
+    {"backward_time", LOG_NOTHING, 1, false},
+    {"save_time", LOG_NOTHING, 1, false},
+    {"eval_time", LOG_NOTHING, 1, false},
     {"data_time", LOG_NOTHING, 1, false},
     {"last_time", LOG_NOTHING, 1, false},
     {"elapsed_time", LOG_NOTHING, 1, false},
@@ -67,6 +89,7 @@ static const struct name {
 
     {"global_batch_size", LOG_BATCH, 1, false},
     {"consumed_tokens", LOG_CONSUMED_TOKENS, 1, false},
+    {"tokens_this_step", LOG_STEP_TOKENS, 1, false}, /* ms-swift */
     {"consumed_samples", LOG_CONSUMED_SAMPLES, 1, false},
 
     {"loss", LOG_LOSS, 1, false},
@@ -99,6 +122,7 @@ static const struct name {
 
     {"tokens_per_sec", LOG_TOKENS_PER_S, 1, false},
     {"tokens_per_second", LOG_TOKENS_PER_S, 1, false},
+    {"tokens_global_per_sec", LOG_TOKENS_PER_S, 1, false}, /* ms-swift */
     {"tokens_s", LOG_TOKENS_PER_S, 1, false},
     {"tokens_sec", LOG_TOKENS_PER_S, 1, false},
     {"tok_s", LOG_TOKENS_PER_S, 1, false},
@@ -106,6 +130,7 @@ static const struct name {
     {"tps", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* torchtitan */
     {"tokens_per_sec_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_second_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
+    {"tokens_per_gpu_per_sec", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* ms-swift */
     {"tokens_s_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_gpu_per_second_tgs", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* Megatron-DeepSpeed */
     {"tokens_s_device", LOG_TOKENS_PER_S_DEVICE, 1, false},               /* MaxText */
@@ -113,6 +138,7 @@ static const struct name {
     {"samples_per_sec", LOG_SAMPLES_PER_S, 1, false},
     {"samples_per_second", LOG_SAMPLES_PER_S, 1, false},
     {"samples_sec", LOG_SAMPLES_PER_S, 1, false},
+    {"cursamplespersec", LOG_SAMPLES_PER_S, 1, false}, /* DeepSpeed-Chat */
     {"samples_s", LOG_SAMPLES_PER_S, 1, false},
     {"currsamplespersec", LOG_SAMPLES_PER_S, 1, false},       /* DeepSpeed */
     {"throughput_per_gpu_tflop_s_gpu", LOG_TFLOPS, 1, false}, /* Megatron-LM */

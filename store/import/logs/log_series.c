@@ -22,6 +22,7 @@ void log_series_begin(struct log_series *series, struct imp_rows *rows)
                                   .index = STORE_ABSENT,
                                   .last_index = STORE_ABSENT,
                                   .last_time = STORE_ABSENT,
+                                  .engine_time = STORE_ABSENT,
                                   .consumed_tokens = NAN,
                                   .consumed_samples = NAN};
 }
@@ -39,13 +40,16 @@ static double value_of(const struct log_series *series, enum log_what what, doub
 static int64_t steps_of(const struct log_series *series)
 {
     int64_t more = 1;
-    if (series->last_index != STORE_ABSENT)
+    if (series->last_index == STORE_ABSENT && series->now.progress &&
+        series->index == series->now.total)
+        more = series->index; /* a bar that is only drawn at its end */
+    else if (series->last_index != STORE_ABSENT)
         more = series->index - series->last_index;
     return more >= 1 && more <= TOGETHER ? more : 1;
 }
 
 /* ns of one step: as the line says, also as steps per second, else from the times of this line and
- * the one before. NAN: not known. */
+ * the one before, else the mean since the start. NAN: not known. */
 static double step_ns(const struct log_series *series, int64_t steps)
 {
     double said = value_of(series, LOG_STEP_TIME, 1e-9, STEP_S_MOST) * SECOND;
@@ -56,6 +60,8 @@ static double step_ns(const struct log_series *series, int64_t steps)
                  series->now.time > series->last_time;
     if (!isfinite(said) && dated)
         said = (double)(series->now.time - series->last_time) / (double)steps;
+    if (!isfinite(said))
+        said = value_of(series, LOG_MEAN_TIME, 1e-9, STEP_S_MOST) * SECOND;
     return said <= STEP_S_MOST * SECOND ? said : NAN;
 }
 
@@ -77,8 +83,9 @@ static int write_steps(struct log_series *series, int64_t end, double ns, int64_
 {
     struct imp_rows *rows = series->rows;
     int64_t each = llround(ns), before = steps;
-    int64_t tokens = amount_of(series, LOG_CONSUMED_TOKENS, series->consumed_tokens, NAN,
-                               LOG_TOKENS_PER_S, ns, steps),
+    int64_t tokens = amount_of(series, LOG_CONSUMED_TOKENS, series->consumed_tokens,
+                               value_of(series, LOG_STEP_TOKENS, 1, AMOUNT_MOST), LOG_TOKENS_PER_S,
+                               ns, steps),
             samples = amount_of(series, LOG_CONSUMED_SAMPLES, series->consumed_samples,
                                 value_of(series, LOG_BATCH, 1, AMOUNT_MOST), LOG_SAMPLES_PER_S, ns,
                                 steps);
@@ -160,6 +167,13 @@ static int end_step(struct log_series *series)
 
 /* ---- lines ------------------------------------------------------------------------------------- */
 
+/* Is a bar at its end that of another epoch than the one before, which is at its end, too? */
+static bool is_drawn_anew(const struct log_series *series, const struct log_values *values)
+{
+    return values->value[LOG_STEP] == (double)values->total &&
+           (values->label != series->label || values->elapsed < series->elapsed);
+}
+
 /* The number of the step of a line; STORE_ABSENT: it has none. The steps of a progress bar begin
  * anew in each epoch. */
 static int64_t index_of(struct log_series *series, const struct log_values *values)
@@ -172,46 +186,61 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
     if (!values->progress || what == LOG_GLOBAL_STEP)
         return index;
     int64_t done = series->index - series->base;
-    if (series->index != STORE_ABSENT && done > index && series->base <= INT64_MAX / 4)
+    bool anew = done > index || (done == index && is_drawn_anew(series, values));
+    if (series->index != STORE_ABSENT && anew && series->base <= INT64_MAX / 4)
         series->base +=
             values->total > done && values->total < INT64_MAX / 4 ? values->total : done;
+    series->label = values->label;
+    series->elapsed = values->elapsed;
     return series->base + index;
 }
 
-/* Adds what the present step does not have yet: ranks that print the same step count once. */
-static void merge(struct log_series *series, const struct log_values *values)
+/* Adds what a step does not have yet: ranks that print the same step count once. */
+static void merge(struct log_values *now, const struct log_values *values)
 {
     for (int what = 0; what < LOG_WHAT_COUNT; what++) {
-        if (!values->has[what] || series->now.has[what])
+        if (!values->has[what] || now->has[what])
             continue;
-        series->now.has[what] = true;
-        series->now.value[what] = values->value[what];
+        now->has[what] = true;
+        now->value[what] = values->value[what];
     }
+    if (now->time == STORE_ABSENT)
+        now->time = values->time;
+}
+
+/* A line of a step ends the one before. */
+static int open_step(struct log_series *series, int64_t index, const struct log_values *values)
+{
+    int rc = end_step(series);
+    if (index < series->last_index) { /* the program began anew from a checkpoint */
+        series->last_index = STORE_ABSENT;
+        series->last_time = STORE_ABSENT;
+    }
+    series->index = index;
+    series->any = true;
+    series->now = *values;
     if (series->now.time == STORE_ABSENT)
-        series->now.time = values->time;
+        series->now.time = series->engine_time;
+    series->engine_time = STORE_ABSENT;
+    return rc;
 }
 
 int log_series_add(struct log_series *series, const struct log_values *values)
 {
     int64_t index = index_of(series, values);
-    int rc = 0;
-    if (index == STORE_ABSENT && series->index == STORE_ABSENT)
-        return 0; /* before the first step */
-    if (index != STORE_ABSENT && index == series->last_index)
-        return 0; /* another rank prints it too, later */
-    if (index != STORE_ABSENT && (!series->any || index != series->index)) {
-        rc = end_step(series);
-        if (index < series->last_index) { /* the program began anew from a checkpoint */
-            series->last_index = STORE_ABSENT;
-            series->last_time = STORE_ABSENT;
-        }
-        series->index = index;
-        series->any = true;
-        series->now = *values;
-        return rc;
+    if (index == STORE_ABSENT) {
+        if (values->engine) /* ends the step whose line follows */
+            series->engine_time = values->time;
+        if (series->index != STORE_ABSENT) /* else before the first step */
+            merge(&series->now, values);
+        return 0;
     }
-    merge(series, values);
-    return rc;
+    if (index == series->last_index)
+        return 0; /* another rank prints it too, later */
+    if (!series->any || index != series->index)
+        return open_step(series, index, values);
+    merge(&series->now, values);
+    return 0;
 }
 
 /* What the report says of where the steps are from. */

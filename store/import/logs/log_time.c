@@ -91,20 +91,57 @@ static int64_t date_at(const char *text, const struct shape *shape, const char *
     return seconds * SECOND + fraction;
 }
 
-/* "elapsed_time": "1 day, 0:12:34", which has passed since the start. */
+/* "1 day, 0:12:34" or "05:44" as ns; STORE_ABSENT: it is neither. */
+static int64_t clock_of(const char *text)
+{
+    int days = 0, part[3], used = 0;
+    if (sscanf(text, "%4d day%*[s,] %n", &days, &used) != 1 || !used)
+        days = used = 0;
+    int count = sscanf(text + used, "%6d:%2d:%2d", &part[0], &part[1], &part[2]);
+    int64_t seconds = 0;
+    for (int i = 0; i < count; i++) {
+        if (part[i] < 0)
+            return STORE_ABSENT;
+        seconds = seconds * 60 + part[i];
+    }
+    return count >= 2 && days >= 0 ? (days * INT64_C(86400) + seconds) * SECOND : STORE_ABSENT;
+}
+
+/* "1h 2m 3s", of which some may be missing, as ns; STORE_ABSENT: it is no such time. */
+static int64_t units_of(const char *text)
+{
+    static const struct {
+        char letter;
+        int64_t seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    int64_t seconds = 0;
+    bool any = false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        int count, used = 0;
+        char letter;
+        if (sscanf(text, " %5d%c%n", &count, &letter, &used) != 2 || letter != units[i].letter ||
+            count < 0)
+            continue;
+        seconds += count * units[i].seconds;
+        text += used;
+        any = true;
+    }
+    return any ? seconds * SECOND : STORE_ABSENT;
+}
+
+/* What has passed since the start: "elapsed_time": "1h 2m 3s" of LLaMA-Factory and ms-swift, the
+ * "elapsed:05:44" of a progress bar that is logged. */
 static int64_t elapsed_in(const char *line)
 {
-    const char *text = strstr(line, "elapsed_time\": \"");
-    int days = 0, hours, minutes, seconds, used = 0;
-    if (!text)
-        return STORE_ABSENT;
-    text += strlen("elapsed_time\": \"");
-    if (sscanf(text, "%6d day%*[s,] %n", &days, &used) != 1 || !used)
-        days = used = 0;
-    if (sscanf(text + used, "%6d:%2d:%2d", &hours, &minutes, &seconds) != 3 || days < 0 ||
-        hours < 0 || minutes < 0 || seconds < 0)
-        return STORE_ABSENT;
-    return (((days * INT64_C(24) + hours) * 60 + minutes) * 60 + seconds) * SECOND;
+    static const char *const names[] = {"elapsed_time\": \"", "elapsed_time': '", " elapsed:"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = strstr(line, names[i]);
+        if (!text)
+            continue;
+        int64_t time = clock_of(text + strlen(names[i]));
+        return time == STORE_ABSENT ? units_of(text + strlen(names[i])) : time;
+    }
+    return STORE_ABSENT;
 }
 
 int64_t log_take_time(char *line, size_t bytes)

@@ -13,6 +13,8 @@
 #include "store/import/input/rows.h"
 
 #define LOG_LINE_MOST 4096 /* bytes of a line that are looked at */
+/* Three years in ns: times up to it have passed since the start, later ones are dates. */
+#define LOG_PASSED_MOST INT64_C(100000000000000000)
 
 /* What a number of a log is. key, name of the series, unit of the series (NULL: it has none) */
 #define LOG_WHAT_MAP(X) \
@@ -20,8 +22,11 @@
     X(GLOBAL_STEP, NULL, NULL) \
     X(STEP_TIME, NULL, NULL) \
     X(STEPS_PER_S, NULL, NULL) \
+    X(MEAN_TIME, NULL, NULL) \
+    X(MEAN_SPEED, NULL, NULL) \
     X(TIMESTAMP, NULL, NULL) \
     X(BATCH, NULL, NULL) \
+    X(STEP_TOKENS, NULL, NULL) \
     X(CONSUMED_TOKENS, NULL, NULL) \
     X(CONSUMED_SAMPLES, NULL, NULL) \
     X(LOSS, "loss", NULL) \
@@ -46,11 +51,15 @@ enum log_what {
 /* Quantities of one line or event; NAN where `has` says that there is one: it was NaN. */
 struct log_values {
     bool has[LOG_WHAT_COUNT];
-    double value[LOG_WHAT_COUNT]; /* STEP_TIME in s, MEMORY in bytes */
+    double value[LOG_WHAT_COUNT]; /* STEP_TIME in s, MEMORY in bytes; MEAN_TIME (in s a step) and
+                                   * MEAN_SPEED (steps a s): since the start */
     int64_t time;                 /* ns since 1970; STORE_ABSENT: the line has none */
     bool progress;                /* the step and its time are those of a progress bar */
     int64_t total;                /* of a progress bar: how many steps; else absent */
     uint64_t bar;                 /* which progress bar (log_bar_key); 0: none */
+    uint64_t label;               /* what is in front of its percentage, numbers included */
+    int64_t elapsed;              /* s that the bar was there; else absent */
+    bool engine;                  /* a line of DeepSpeed itself, which counts the steps, too */
     double bare_time;             /* a time without a unit; 0: none */
     bool evaluation;              /* the line is about an evaluation: its step is no step */
 };
@@ -114,6 +123,11 @@ struct log_bars {
     struct log_bar bar[LOG_BARS_MOST];
     size_t count;
     struct log_bar *last; /* that was drawn; NULL: none */
+    /* Lines with a number of a step that are of no bar: those that also tell something of it, those
+     * that do not, and those of DeepSpeed itself. */
+    int64_t own, bare, engine;
+    int64_t timed; /* lines of no bar that have a time */
+    bool trains;   /* a bar does */
 };
 
 /* Does the line say something of a step that only a training has? */
@@ -121,12 +135,16 @@ bool log_values_tell(const struct log_values *values);
 /* Bars are told apart by the letters in front of them; without any by their totals. `number`: where
  * that of the step begins. Never 0. */
 uint64_t log_bar_key(const char *line, const char *number, int64_t total);
+/* All that is in front of the percentage of a bar: "Epoch 2/3: " is not "Epoch 3/3: ". */
+uint64_t log_bar_label(const char *line);
 /* First all lines are added; then `log_bars_end` decides which bars are of training: those with a
- * loss in a line of theirs, else those that such lines follow, or the finest one. */
+ * loss in a line of theirs; in a log without lines that number the steps themselves also those that
+ * a loss follows, or the finest one. */
 void log_bars_add(struct log_bars *bars, const struct log_values *values);
 void log_bars_end(struct log_bars *bars);
-/* Does the line count: is it of no bar, or of one of training? */
-bool log_bars_train(struct log_bars *bars, const struct log_values *values);
+/* Does the line count: is it of no bar, or of one of training? Takes the number of the step from a
+ * line that only mentions it, where other lines tell more of each. */
+bool log_bars_train(struct log_bars *bars, struct log_values *values);
 
 /* ---- steps and series -------------------------------------------------------------------------- */
 
@@ -134,9 +152,12 @@ struct log_series {
     struct imp_rows *rows;
     struct log_values now; /* of the step that is being read */
     bool any;
-    int64_t index; /* of it */
-    int64_t base;  /* added to the steps of progress bars, which begin anew in each epoch */
+    int64_t index;  /* of it */
+    uint64_t label; /* of the progress bar that it is of, and how long that was there */
+    int64_t elapsed;
+    int64_t base; /* added to the steps of progress bars, which begin anew in each epoch */
     int64_t last_index, last_time, last_end;
+    int64_t engine_time; /* of a line of DeepSpeed since the last line of a step */
     double consumed_tokens, consumed_samples;
     int64_t track[LOG_WHAT_COUNT]; /* 0: not made yet */
     int64_t steps, untimed;

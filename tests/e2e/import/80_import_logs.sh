@@ -19,6 +19,8 @@ python3 "$here/logs.py" check made "$TACHO" || fail "a log"
 tr '\n' ' ' < out | grep -q 'STEPS ONLY: a step lasts 2.5 s .*means of up to 10 steps' || fail "$(cat out)"
 [ "$("$TACHO" sql made/restart.tacho "SELECT max(\"end\" - start) FROM step" --csv | tail -n 1 | tr -d '\r')" = 500000000 ] ||
     fail "the hole before a restart became a step"
+[ "$("$TACHO" sql made/swift_json.tacho "SELECT min(\"end\" - start), max(\"end\" - start) FROM step" --csv | tail -n 1 | tr -d '\r')" = \
+    2499990000,3500010000 ] || fail "the mean since the start hides how long each step took"
 "$TACHO" import made/nan.log -o nan.tacho 2> err || fail "$(cat err)"
 [ "$("$TACHO" sql nan.tacho "SELECT count(value), count(*) FROM counter" --csv | tail -n 1 | tr -d '\r')" = 6,10 ] || fail "a loss of NaN"
 refused() { # STATUS FILE WORDS
@@ -30,6 +32,7 @@ refused 3 made/untimed.log 'a log of steps that has no times'
 refused 3 made/prose.txt 'not a trace'
 refused 3 made/untimed.tsv 'a log of steps that has no times'
 refused 3 made/bracket.txt 'not a trace that tacho can read'
+refused 3 made/bars.log 'a log of steps that has no times'
 refused 4 made/main.log 'its steps have no times'
 refused 4 made/log.txt 'its steps have no times'
 refused 3 made/none.tfevents 'without a scalar'

@@ -274,12 +274,97 @@ BEGINNINGS = [begins_with("nothing", ""), begins_with("brace", "{", '  "lr": 0.1
               begins_with("warning", "<frozen runpy>:128: RuntimeWarning: 'train' found in sys.modules"),
               begins_with("bracket", f"[{stamp(START, ',')}][exporter][WARNING] - not supported")]
 
+def deepspeed_settings():
+    """DeepSpeed counts steps beside a program that prints them itself, on two ranks; its settings, and which step overflowed or is saved, are
+    no steps."""
+    lines = ["setting grad_accum_steps=16", '    "end_profile_step": 5,']
+    for k in range(0, 21):
+        at = stamp(START + 5 * k, ",")
+        lines.append(f"[{at}] [INFO] [logging.py:128:log_dist] [Rank 0] step={k}, skipped=0, lr=[5e-05], mom=[(0.9, 0.95)]")
+        if k == 0:
+            lines += [f"[{at}] [INFO] [config.py:1003:print]   eigenvalue_max_iter .......... 100",
+                      f"[{at}] [INFO] [config.py:1003:print]   steps_per_print .............. 1"]
+            continue
+        lines += [f"Grad overflow on iteration {k - 1}", f"[{at}] [INFO] Saving model checkpoint at step {10 * k}"]
+        lines += [f"[Step {k - 1}/100] Loss: {5 - 0.01 * k:.4f} | Tokens/s: 200.0 | GPU Mem (GB): 26.79 | Peak Mem: 33.51"] * 2
+    return lines, (19, 1, 19, 5000, 1000, None, {"loss": (20, 4.8, 4.99), "tokens per second": (20, 200, 200)})
+
+
+def deepspeed_chat():
+    """The parts of a step have times, too; the engine of the actor has a rate of its own."""
+    lines = []
+    for k in range(20):
+        lines += [f"epoch: 0|step: {k}|ppo_ep: 1|act_loss: {0.2 + 0.01 * k:.4f}|cri_loss: 0.12|unsuper_loss: 0.0", "average reward score: 0.5",
+                  "|E2E latency=4.00s |Gather latency=0.00s (0.00%) |Generate time=2.26s (65.81%) |Training time=1.52s (31.46%) |Others=0.22 "
+                  "(2.73%)|CurSamplesPerSec=16.00 |AvgSamplesPerSec=15.00"]
+        if k % 10 == 8:
+            lines += [f"[{stamp(START + 4 * k, ',')}] [INFO] [logging.py:96:log_dist] [Rank 0] step={k + 2}, skipped=5, lr=[1.4e-06], mom=[(0.9, 0.95)]",
+                      f"[{stamp(START + 4 * k, ',')}] [INFO] [timer.py:199:stop] epoch=0/micro_step={k + 2}/global_step={k + 2}, "
+                      "RunningAvgSamplesPerSec=86.0, CurrSamplesPerSec=92.0, MemAllocated=10.77GB, MaxMemAllocated=20.55GB",
+                      "Model Parameters: 0.331 B, Latency: 0.49s, TFLOPs: 0.57, Samples/sec: 4.06, Time/seq 0.25s, Batch Size: 2"]
+    return lines, (20, 0, 19, 4000, None, 64, {"loss": (20, 0.2, 0.39), "samples per second": (20, 16, 16)})
+
+
+def swift_lines(count):
+    """ms-swift since version 4: whole seconds since the start, and a mean time that has its fractions. Steps take 2.5 and 3.5 s in turn."""
+    for k in range(1, count + 1):
+        passed = 3 * k - 0.5 * (k % 2)
+        yield {"loss": 3 - 0.1 * k, "grad_norm": 1.5, "learning_rate": 1e-4, "global_step/max_steps": f"{k}/{count}",
+               "elapsed_time": f"{passed // 60:.0f}m {passed % 60:.0f}s" if passed >= 60 else f"{passed:.0f}s", "remaining_time": "1h 6m 30s",
+               "tokens_per_gpu_per_sec": 250.0, "tokens_global_per_sec": 2000.0, "tokens_this_step": 6000, "memory(GiB)": 14.5,
+               "train_speed(s/it)": round(passed / k, 6)}
+
+
+SWIFT = (24, 1, 24, 3000, 6000, None, {"loss": (24, 0.6, 2.9), "tokens per second": (24, 2000, 2000),
+                                       "tokens per second and device": (24, 250, 250)})
+
+
+def swift_json():
+    """The logging.jsonl of a run that ended: what was trained in all, and the state of the trainer."""
+    lines = [json.dumps(line) for line in swift_lines(24)]
+    lines.append(json.dumps({"train_runtime": 72.0, "train_loss": 1.5, "global_step/max_steps": "24/24", "elapsed_time": "1m 12s"}))
+    return lines + [json.dumps({"best_metric": None, "global_step": 24, "log_history": [{"loss": 2.9, "step": 1}] * 200})], SWIFT
+
+
+def swift_bars():
+    """Beside lines with the number of the step the bars count nothing, whatever they are of."""
+    lines = ["gradient_accumulation_steps=16,", "logging_steps=500,"]
+    lines += [bar(k, 209, 0, "90.00it/s", "Weights: ") for k in range(210)]
+    for k, line in enumerate(swift_lines(24), 1):
+        text = {key: value if isinstance(value, str) else str(value) for key, value in line.items()}
+        lines += [bar(k, 24, 3 * k, "9.00s/it", "Train: ") + (repr(text) if k % 7 == 0 else "\n" + repr(text))]
+    return lines + [bar(24, 24, 75, "3.01s/it", "Train: ")], SWIFT
+
+
+def progress_lines():
+    """A bar that is logged as lines of their own has the time; the job began anew. What is saved is no step."""
+    lines = []
+    for _ in range(2):
+        for k in range(0, 1001, 100):
+            passed = 150 * k // 100
+            lines += [f"Step {k}: grad_norm=2.0833, loss={1 - k / 2000:.4f}, param_norm=1377.8652",
+                      f"05:14:50.351 [I] Progress on: {k}it/200kit rate:1.5s/it remaining:85:30:16 elapsed:{passed // 60:02d}:{passed % 60:02d} "
+                      "postfix:- (2490449:tqdm_logging.py:145)"]
+            if k % 500 == 0:
+                lines += [f"05:47:25.181 [I] [process=0] Saving checkpoint at step {k}",
+                          f"06:14:01.892 [I] Deleting Checkpoint[step={k} | time=2026-01-04 21:47:42.413855+00:00]: (Reason: old checkpoint)."]
+    return lines, (2000, 1, 1000, 1500, None, None, {"loss": (22, 0.5, 1)})
+
+
+def last_bars():
+    """A bar that is kept as it was at its end counts all steps of its epoch; drawn again it is the same."""
+    lines = []
+    for e in range(1, 4):
+        lines += [bar(935, 935, 70, f"12.50it/s, loss={7 - e / 2}", f"Epoch {e}/3: ")] * 2
+        lines.append(bar(100, 100, 5, "20.00it/s", "Validation: "))
+    return lines, (2805, 1, 2805, 80, None, None, {"loss": (3, 5.5, 6.5)})
+
 
 def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
@@ -389,6 +474,8 @@ def make(folder):
            "untimed.tsv": b"step\tloss\n10\t8.5\n20\t7.5\n", "main.log": b"s:0 tel:11.0095\ns:0 trl:11.0116 lr:0.000001 norm:14.96\n",
            "log.txt": b"0 val 10.9519\n0 train 10.955011\n1 train 10.935991\n",
            "bracket.txt": b"[2026-03-02 20:15:35,218][exporter][WARNING] - not supported\n" * 9,
+           "bars.log": ("learning_rate: 0.1\n" + "\r".join(bar(k, 50, 0, "500.0it/s", f"{label}: ") for label in ("Loading", "Capturing graphs")
+                                                         for k in range(51)) + "\n").encode(),
            "untimed.json": json.dumps({"workload_graph": [{"Id": 1, "NodeType": 4, "data_deps": []}]}).encode()}
     for name, data in put.items():
         with open(f"{folder}/{name}", "wb") as f:
