@@ -212,10 +212,6 @@ static void merge(struct log_values *now, const struct log_values *values)
 static int open_step(struct log_series *series, int64_t index, const struct log_values *values)
 {
     int rc = end_step(series);
-    if (index < series->last_index) { /* the program began anew from a checkpoint */
-        series->last_index = STORE_ABSENT;
-        series->last_time = STORE_ABSENT;
-    }
     series->index = index;
     series->any = true;
     series->now = *values;
@@ -225,22 +221,64 @@ static int open_step(struct log_series *series, int64_t index, const struct log_
     return rc;
 }
 
+/* The program began anew from a checkpoint: the step that was kept is the first one of it. */
+static int restart(struct log_series *series)
+{
+    int rc = end_step(series);
+    series->last_index = STORE_ABSENT;
+    series->last_time = STORE_ABSENT;
+    series->goes_back = false;
+    return rc ? rc : open_step(series, series->back_index, &series->back);
+}
+
+/* Does the step that was kept turn out to be of a restart, now that this one goes on from it? What
+ * another process prints later has no later date. */
+static bool is_restart(const struct log_series *series, int64_t index)
+{
+    int64_t now = series->now.time, back = series->back.time;
+    bool timed = now != STORE_ABSENT && back != STORE_ABSENT;
+    if (!series->goes_back || index <= series->back_index || index > series->index)
+        return false;
+    return (timed && back > now) || (index < series->index && !(timed && now >= LOG_PASSED_MOST));
+}
+
+/* A step before the present one: of another process that prints the same steps, or of a restart. It
+ * is kept until the next line tells. */
+static void keep_back(struct log_series *series, int64_t index, const struct log_values *values)
+{
+    if (series->goes_back && index == series->back_index) {
+        merge(&series->back, values);
+        return;
+    }
+    series->goes_back = true;
+    series->back_index = index;
+    series->back = *values;
+}
+
 int log_series_add(struct log_series *series, const struct log_values *values)
 {
     int64_t index = index_of(series, values);
+    int rc = 0;
     if (index == STORE_ABSENT) {
         if (values->engine) /* ends the step whose line follows */
             series->engine_time = values->time;
         if (series->index != STORE_ABSENT) /* else before the first step */
-            merge(&series->now, values);
+            merge(series->goes_back ? &series->back : &series->now, values);
         return 0;
     }
-    if (index == series->last_index)
-        return 0; /* another rank prints it too, later */
-    if (!series->any || index != series->index)
+    if (is_restart(series, index))
+        rc = restart(series);
+    if (series->any && index < series->index) {
+        keep_back(series, index, values);
+        return rc;
+    }
+    if (series->goes_back)
+        merge(&series->now, &series->back);
+    series->goes_back = false;
+    if (!rc && (!series->any || index != series->index))
         return open_step(series, index, values);
     merge(&series->now, values);
-    return 0;
+    return rc;
 }
 
 /* What the report says of where the steps are from. */
@@ -261,6 +299,8 @@ static int name_source(const struct log_series *series, const char *tool)
 
 int log_series_end(struct log_series *series, const char *tool)
 {
+    if (series->goes_back)
+        merge(&series->now, &series->back);
     int rc = end_step(series);
     if (!rc && series->untimed)
         rc = imp_loss(series->rows->run, "line of a step without a time", series->untimed);

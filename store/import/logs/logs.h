@@ -150,10 +150,11 @@ bool log_bars_train(struct log_bars *bars, struct log_values *values);
 
 struct log_series {
     struct imp_rows *rows;
-    struct log_values now; /* of the step that is being read */
-    bool any;
-    int64_t index;  /* of it */
-    uint64_t label; /* of the progress bar that it is of, and how long that was there */
+    struct log_values now;  /* of the step that is being read */
+    struct log_values back; /* of a step before it, which another process prints, or a restart */
+    bool any, goes_back;
+    int64_t index, back_index; /* of them */
+    uint64_t label;            /* of the progress bar that it is of, and how long that was there */
     int64_t elapsed;
     int64_t base; /* added to the steps of progress bars, which begin anew in each epoch */
     int64_t last_index, last_time, last_end;

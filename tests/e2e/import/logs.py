@@ -360,11 +360,24 @@ def last_bars():
     return lines, (2805, 1, 2805, 80, None, None, {"loss": (3, 5.5, 6.5)})
 
 
+def two_processes():
+    """Two nodes write into one log, the second one later; a restart goes back, too, and has both again."""
+    def line(k, passed):
+        return json.dumps({"current_steps": k, "total_steps": 900, "loss": 0.75, "elapsed_time": f"0:{passed // 60:02d}:{passed % 60:02d}"})
+    lines = []
+    for first, last in ((10, 210), (160, 310)):
+        for k in range(first, last, 10):
+            lines.append(line(k, 2 * k))
+            if k >= first + 20:
+                lines.append(line(k - 20, 2 * k - 39))
+    return lines, (330, 11, 300, 2000, None, None, {})
+
+
 def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
