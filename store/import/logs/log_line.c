@@ -279,6 +279,14 @@ static void refine_elapsed(struct log_values *values, double step, double mean)
         values->time = llround(exact);
 }
 
+/* The setting in llm.c's table: "| total batch size      | 524288 |". */
+static void keep_setting(struct log_values *values, const char *line)
+{
+    double total;
+    if (sscanf(line, "| total batch size | %lf", &total) == 1)
+        keep(values, LOG_TOTAL_BATCH, total);
+}
+
 /* What the line means as a whole. A time without a unit is that of a step beside a step in
  * brackets, or beside the time that is left. */
 static void complete(struct log_values *values, const char *line)
@@ -298,6 +306,7 @@ static void complete(struct log_values *values, const char *line)
         values->progress = values->has[LOG_STEP_TIME] = false; /* written behind a bar */
         values->bar = 0;
     }
+    keep_setting(values, line);
     values->engine = strstr(line, ":log_dist]") || strstr(line, "[timer.py:");
 }
 

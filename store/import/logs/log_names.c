@@ -88,8 +88,12 @@ static const struct name {
     {"timestamp", LOG_TIMESTAMP, 1, false},
 
     {"global_batch_size", LOG_BATCH, 1, false},
+    {"total_batch_size", LOG_TOTAL_BATCH, 1, false}, /* llm.c, nanochat: tokens */
+    {"total_desired_batch_size", LOG_TOTAL_BATCH, 1, false},
+    {"tokens_per_iteration_will_be", LOG_STEP_TOKENS, 1, false}, /* nanoGPT */
     {"consumed_tokens", LOG_CONSUMED_TOKENS, 1, false},
-    {"tokens_this_step", LOG_STEP_TOKENS, 1, false}, /* ms-swift */
+    {"throughput_total_tokens", LOG_CONSUMED_TOKENS, 1, false}, /* OLMo */
+    {"tokens_this_step", LOG_STEP_TOKENS, 1, false},            /* ms-swift */
     {"consumed_samples", LOG_CONSUMED_SAMPLES, 1, false},
 
     {"loss", LOG_LOSS, 1, false},
@@ -130,7 +134,8 @@ static const struct name {
     {"tps", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* torchtitan */
     {"tokens_per_sec_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_second_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
-    {"tokens_per_gpu_per_sec", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* ms-swift */
+    {"tokens_per_gpu_per_sec", LOG_TOKENS_PER_S_DEVICE, 1, false},              /* ms-swift */
+    {"throughput_device_tokens_per_second", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* OLMo */
     {"tokens_s_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
     {"tokens_per_gpu_per_second_tgs", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* Megatron-DeepSpeed */
     {"tokens_s_device", LOG_TOKENS_PER_S_DEVICE, 1, false},               /* MaxText */
@@ -174,6 +179,7 @@ static const struct {
     {"logging_writer.py:", "clu"},
     {"\"current_steps\"", "LLaMA-Factory"},
     {"timing_s/step", "verl"},
+    {"olmo.train", "OLMo"},
 };
 
 /* The last words of a name in lower case, joined by `_`. */

@@ -79,13 +79,27 @@ static int64_t amount_of(const struct log_series *series, enum log_what consumed
                                                                      : STORE_ABSENT;
 }
 
+/* Tokens of one step as the program says. A total batch may be of samples, too: it is of tokens if
+ * the rate of the line agrees, which is often smoothed. NAN: not known. */
+static double tokens_each(const struct log_series *series, double ns)
+{
+    const struct log_values *settings = &series->settings;
+    double each = value_of(series, LOG_STEP_TOKENS, 1, AMOUNT_MOST),
+           total = settings->value[LOG_TOTAL_BATCH],
+           found = value_of(series, LOG_TOKENS_PER_S, 0, AMOUNT_MOST) * ns / SECOND;
+    if (!isfinite(each) && settings->has[LOG_STEP_TOKENS])
+        each = settings->value[LOG_STEP_TOKENS];
+    if (!isfinite(each) && settings->has[LOG_TOTAL_BATCH] && fabs(found / total - 1) < 0.5)
+        each = total;
+    return each;
+}
+
 static int write_steps(struct log_series *series, int64_t end, double ns, int64_t steps)
 {
     struct imp_rows *rows = series->rows;
     int64_t each = llround(ns), before = steps;
     int64_t tokens = amount_of(series, LOG_CONSUMED_TOKENS, series->consumed_tokens,
-                               value_of(series, LOG_STEP_TOKENS, 1, AMOUNT_MOST), LOG_TOKENS_PER_S,
-                               ns, steps),
+                               tokens_each(series, ns), LOG_TOKENS_PER_S, ns, steps),
             samples = amount_of(series, LOG_CONSUMED_SAMPLES, series->consumed_samples,
                                 value_of(series, LOG_BATCH, 1, AMOUNT_MOST), LOG_SAMPLES_PER_S, ns,
                                 steps);
@@ -255,6 +269,14 @@ static void keep_back(struct log_series *series, int64_t index, const struct log
     series->back = *values;
 }
 
+/* What a line without a step is about. */
+static struct log_values *present(struct log_series *series)
+{
+    if (series->index == STORE_ABSENT)
+        return &series->settings; /* before the first step */
+    return series->goes_back ? &series->back : &series->now;
+}
+
 int log_series_add(struct log_series *series, const struct log_values *values)
 {
     int64_t index = index_of(series, values);
@@ -262,8 +284,7 @@ int log_series_add(struct log_series *series, const struct log_values *values)
     if (index == STORE_ABSENT) {
         if (values->engine) /* ends the step whose line follows */
             series->engine_time = values->time;
-        if (series->index != STORE_ABSENT) /* else before the first step */
-            merge(series->goes_back ? &series->back : &series->now, values);
+        merge(present(series), values);
         return 0;
     }
     if (is_restart(series, index))

@@ -27,6 +27,7 @@
     X(TIMESTAMP, NULL, NULL) \
     X(BATCH, NULL, NULL) \
     X(STEP_TOKENS, NULL, NULL) \
+    X(TOTAL_BATCH, NULL, NULL) \
     X(CONSUMED_TOKENS, NULL, NULL) \
     X(CONSUMED_SAMPLES, NULL, NULL) \
     X(LOSS, "loss", NULL) \
@@ -160,6 +161,7 @@ struct log_series {
     int64_t last_index, last_time, last_end;
     int64_t engine_time; /* of a line of DeepSpeed since the last line of a step */
     double consumed_tokens, consumed_samples;
+    struct log_values settings;    /* what the program said of all steps before the first one */
     int64_t track[LOG_WHAT_COUNT]; /* 0: not made yet */
     int64_t steps, untimed;
     int64_t most; /* steps of one line */

@@ -373,11 +373,33 @@ def two_processes():
     return lines, (330, 11, 300, 2000, None, None, {})
 
 
+def llmc_table():
+    """The settings say the tokens of a step; the rate is smoothed."""
+    return (["| learning rate (LR)    | 6.000000e-04                                       |",
+             "| total batch size      | 524288                                             |"] + llmc()[0][:1] +
+            [line.replace("4194304 tok", "4250000 tok") for line in llmc()[0][1:]], llmc()[1][:6] + ({},))
+
+
+def nano_gpt_tokens():
+    return ["tokens per iteration will be: 491,520"] + nanogpt()[0], (30, 0, 29, 123.45, 491520, None, {})
+
+
+def olmo():
+    """A step in several lines; tokens so far are those of the whole run, their rate that of one device."""
+    lines = []
+    for k in range(1, 21):
+        lines += [f"{stamp(START + 2 * k, '.')}\tnode:0\tolmo.train:979\tINFO\t[step={k}/7630,epoch=0]", f"    train/CrossEntropyLoss={9 - 0.1 * k:.3f}",
+                  "    throughput/total_training_Gflops=656,610,477", f"    throughput/total_tokens={2097152 * k:,}",
+                  "    throughput/device/tokens_per_second=48,738"]
+    return lines, (19, 2, 20, 2000, 2097152, None, {"tokens per second and device": (20, 48738, 48738), "loss": (20, 7, 8.9)})
+
+
 def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, llmc_table,
+        nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
