@@ -4,14 +4,17 @@
  * evaluations and for epochs, too, often with nothing but numbers in them.
  */
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
 #include "store/import/logs/logs.h"
 
 #define FINER       20 /* times as many lines: that bar counts steps, and what a loss follows, epochs */
-#define LINES_KNOWN 2 /* lines that number steps and tell of them make a log have such lines */
-#define BARE_MOST   4 /* times as many lines that only have a number: these are the steps */
+#define LINES_KNOWN 2   /* lines that number steps and tell of them make a log have such lines */
+#define BARE_MOST   4   /* times as many lines that only have a number: these are the steps */
+#define EXACT_NS    2e8 /* what passed is more exact than whole seconds if it is off by less */
+#define DIGITS_MOST 6
 #define HASH_BEGIN  0xcbf29ce484222325u
 #define OTHER       1 /* the key of bars that are never of training */
 
@@ -109,9 +112,44 @@ static bool has_step(const struct log_values *values)
     return values->has[LOG_STEP] || values->has[LOG_GLOBAL_STEP];
 }
 
+/* The mean time of a step, or the mean speed, as it was printed. NAN: none. */
+static double mean_of(const struct log_values *values)
+{
+    enum log_what what = values->has[LOG_MEAN_SPEED] ? LOG_MEAN_SPEED : LOG_MEAN_TIME;
+    return values->has[what] && values->value[what] > 0 ? values->value[what] : NAN;
+}
+
+/* Whole seconds that passed, as exactly as the mean gives them (ms-swift), if it has digits enough:
+ * at the end of a long run four are too few. */
+static void refine_elapsed(const struct log_bars *bars, struct log_values *values)
+{
+    double step = values->value[LOG_GLOBAL_STEP], mean = mean_of(values),
+           exact = 1e9 * (values->has[LOG_MEAN_SPEED] ? step / mean : step * mean);
+    if (!values->has[LOG_GLOBAL_STEP] || values->time == STORE_ABSENT ||
+        !(fabs(exact - (double)values->time) < 1.5e9))
+        return;
+    values->coarse = exact * pow(10, -bars->digits) / 2 / mean > EXACT_NS;
+    if (!values->coarse)
+        values->time = llround(exact);
+}
+
+/* How many digits a number has behind its point. */
+static int digits_of(double value)
+{
+    int digits = 0;
+    while (digits < DIGITS_MOST && fabs(value - round(value)) > 1e-6 * pow(10, digits)) {
+        value *= 10;
+        digits++;
+    }
+    return digits;
+}
+
 void log_bars_add(struct log_bars *bars, const struct log_values *values)
 {
     bool tells = log_values_tell(values);
+    double mean = mean_of(values);
+    if (isfinite(mean) && digits_of(mean) > bars->digits)
+        bars->digits = digits_of(mean);
     if (values->bar == OTHER)
         return;
     if (values->bar) {
@@ -155,6 +193,7 @@ bool log_bars_train(struct log_bars *bars, struct log_values *values)
     const struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
     if (values->bar)
         return bar ? bar->trains : values->bar != OTHER && log_values_tell(values);
+    refine_elapsed(bars, values);
     bool others = bars->own >= LINES_KNOWN;
     if (!values->engine)
         others &= bars->bare <= bars->own * BARE_MOST;

@@ -271,14 +271,6 @@ static void keep_written(struct log_values *values, const char *line)
         keep(values, LOG_STEP, (double)step);
 }
 
-/* Whole seconds that passed, as exactly as the mean time of a step tells them (ms-swift). */
-static void refine_elapsed(struct log_values *values, double step, double mean)
-{
-    double exact = step * mean * 1e9;
-    if (values->time != STORE_ABSENT && fabs(exact - (double)values->time) < 1.5e9)
-        values->time = llround(exact);
-}
-
 /* The setting in llm.c's table: "| total batch size      | 524288 |". */
 static void keep_setting(struct log_values *values, const char *line)
 {
@@ -300,8 +292,6 @@ static void complete(struct log_values *values, const char *line)
         keep(values, LOG_STEP_TIME, values->bare_time);
     if (values->has[LOG_MEAN_SPEED] && values->value[LOG_MEAN_SPEED] > 0)
         keep(values, LOG_MEAN_TIME, 1 / values->value[LOG_MEAN_SPEED]);
-    if (values->has[LOG_MEAN_TIME] && values->has[LOG_GLOBAL_STEP])
-        refine_elapsed(values, values->value[LOG_GLOBAL_STEP], values->value[LOG_MEAN_TIME]);
     if (values->progress && values->has[LOG_GLOBAL_STEP] && values->has[LOG_LOSS]) {
         values->progress = values->has[LOG_STEP_TIME] = false; /* written behind a bar */
         values->bar = 0;

@@ -14,6 +14,8 @@
 #define TOGETHER    10000   /* steps of one line at most; more: the program skipped some */
 #define STEPS_MOST  4000000 /* rows of steps; beyond, a line becomes one row */
 #define STEP_S_MOST 1e7
+#define COARSE_MOST INT64_C(10000000000) /* ns: of less, whole seconds are too coarse */
+#define FAR         8 /* times the time between two lines: no other process is so late */
 #define AMOUNT_MOST 9e15
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows)
@@ -49,7 +51,7 @@ static int64_t steps_of(const struct log_series *series)
 }
 
 /* ns of one step: as the line says, also as steps per second, else from the times of this line and
- * the one before, else the mean since the start. NAN: not known. */
+ * the one before if they are exact enough, else the mean since the start. NAN: not known. */
 static double step_ns(const struct log_series *series, int64_t steps)
 {
     double said = value_of(series, LOG_STEP_TIME, 1e-9, STEP_S_MOST) * SECOND;
@@ -57,7 +59,8 @@ static double step_ns(const struct log_series *series, int64_t steps)
         said = SECOND / value_of(series, LOG_STEPS_PER_S, 1 / STEP_S_MOST, SECOND);
     bool dated = series->now.time != STORE_ABSENT && series->last_time != STORE_ABSENT &&
                  series->last_index != STORE_ABSENT && series->index > series->last_index &&
-                 series->now.time > series->last_time;
+                 series->now.time > series->last_time &&
+                 !(series->now.coarse && series->now.time - series->last_time < COARSE_MOST);
     if (!isfinite(said) && dated)
         said = (double)(series->now.time - series->last_time) / (double)steps;
     if (!isfinite(said))
@@ -235,38 +238,55 @@ static int open_step(struct log_series *series, int64_t index, const struct log_
     return rc;
 }
 
-/* The program began anew from a checkpoint: the step that was kept is the first one of it. */
+/* The program began anew from a checkpoint, or with another epoch: what was kept is of it. */
 static int restart(struct log_series *series)
 {
     int rc = end_step(series);
     series->last_index = STORE_ABSENT;
     series->last_time = STORE_ABSENT;
-    series->goes_back = false;
-    return rc ? rc : open_step(series, series->back_index, &series->back);
+    for (size_t i = 0; i < series->kept_count && !rc; i++)
+        rc = open_step(series, series->kept_index[i], &series->kept[i]);
+    series->kept_count = 0;
+    return rc;
 }
 
-/* Does the step that was kept turn out to be of a restart, now that this one goes on from it? What
- * another process prints later has no later date. */
-static bool is_restart(const struct log_series *series, int64_t index)
+/* Is the time of the first line that was kept far from that of the step before it? */
+static bool jumps(const struct log_series *series)
 {
-    int64_t now = series->now.time, back = series->back.time;
-    bool timed = now != STORE_ABSENT && back != STORE_ABSENT;
-    if (!series->goes_back || index <= series->back_index || index > series->index)
-        return false;
-    return (timed && back > now) || (index < series->index && !(timed && now >= LOG_PASSED_MOST));
+    int64_t now = series->now.time, kept = series->kept[0].time;
+    return now != STORE_ABSENT && kept != STORE_ABSENT && series->last_time != STORE_ABSENT &&
+           fabs((double)kept - (double)now) > FAR * ((double)now - (double)series->last_time);
 }
 
-/* A step before the present one: of another process that prints the same steps, or of a restart. It
- * is kept until the next line tells. */
-static void keep_back(struct log_series *series, int64_t index, const struct log_values *values)
+/* A line of a step that is not beyond the present one: of another process that prints the same
+ * steps, later, or of a restart. It is kept until others tell: a restart goes on. */
+static int keep_back(struct log_series *series, int64_t index, const struct log_values *values)
 {
-    if (series->goes_back && index == series->back_index) {
-        merge(&series->back, values);
-        return;
+    size_t count = series->kept_count;
+    int rc = 0;
+    if (count && index == series->kept_index[count - 1]) {
+        merge(&series->kept[count - 1], values);
+        return 0;
     }
-    series->goes_back = true;
-    series->back_index = index;
-    series->back = *values;
+    if (count && index < series->kept_index[count - 1]) {
+        if (count > 1)
+            rc = restart(series);
+        series->kept_count = 0;
+    }
+    count = series->kept_count++;
+    series->kept_index[count] = index;
+    series->kept[count] = *values;
+    if (!rc && (count + 1 == LOG_KEPT_MOST || (count == 1 && jumps(series))))
+        rc = restart(series);
+    return rc;
+}
+
+/* Another process printed what was kept: of the step it adds what that does not have. */
+static void drop_kept(struct log_series *series)
+{
+    if (series->kept_count)
+        merge(&series->now, &series->kept[series->kept_count - 1]);
+    series->kept_count = 0;
 }
 
 /* What a line without a step is about. */
@@ -274,32 +294,25 @@ static struct log_values *present(struct log_series *series)
 {
     if (series->index == STORE_ABSENT)
         return &series->settings; /* before the first step */
-    return series->goes_back ? &series->back : &series->now;
+    return series->kept_count ? &series->kept[series->kept_count - 1] : &series->now;
 }
 
 int log_series_add(struct log_series *series, const struct log_values *values)
 {
     int64_t index = index_of(series, values);
-    int rc = 0;
     if (index == STORE_ABSENT) {
         if (values->engine) /* ends the step whose line follows */
             series->engine_time = values->time;
         merge(present(series), values);
         return 0;
     }
-    if (is_restart(series, index))
-        rc = restart(series);
-    if (series->any && index < series->index) {
-        keep_back(series, index, values);
-        return rc;
-    }
-    if (series->goes_back)
-        merge(&series->now, &series->back);
-    series->goes_back = false;
-    if (!rc && (!series->any || index != series->index))
+    if (series->any && (index < series->index || (index == series->index && series->kept_count)))
+        return keep_back(series, index, values);
+    drop_kept(series);
+    if (!series->any || index != series->index)
         return open_step(series, index, values);
     merge(&series->now, values);
-    return rc;
+    return 0;
 }
 
 /* What the report says of where the steps are from. */
@@ -320,8 +333,7 @@ static int name_source(const struct log_series *series, const char *tool)
 
 int log_series_end(struct log_series *series, const char *tool)
 {
-    if (series->goes_back)
-        merge(&series->now, &series->back);
+    drop_kept(series);
     int rc = end_step(series);
     if (!rc && series->untimed)
         rc = imp_loss(series->rows->run, "line of a step without a time", series->untimed);

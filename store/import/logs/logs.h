@@ -62,6 +62,7 @@ struct log_values {
     int64_t elapsed;              /* s that the bar was there; else absent */
     bool engine;                  /* a line of DeepSpeed itself, which counts the steps, too */
     double bare_time;             /* a time without a unit; 0: none */
+    bool coarse;                  /* the time is in whole seconds, and there is a mean time */
     bool evaluation;              /* the line is about an evaluation: its step is no step */
 };
 
@@ -128,6 +129,7 @@ struct log_bars {
      * that do not, and those of DeepSpeed itself. */
     int64_t own, bare, engine;
     int64_t timed; /* lines of no bar that have a time */
+    int digits;    /* behind the point of mean times, most */
     bool trains;   /* a bar does */
 };
 
@@ -149,13 +151,18 @@ bool log_bars_train(struct log_bars *bars, struct log_values *values);
 
 /* ---- steps and series -------------------------------------------------------------------------- */
 
+#define LOG_KEPT_MOST 4 /* lines that go on from each other: they are of a restart */
+
 struct log_series {
     struct imp_rows *rows;
-    struct log_values now;  /* of the step that is being read */
-    struct log_values back; /* of a step before it, which another process prints, or a restart */
-    bool any, goes_back;
-    int64_t index, back_index; /* of them */
-    uint64_t label;            /* of the progress bar that it is of, and how long that was there */
+    struct log_values now; /* of the step that is being read */
+    /* Steps that are not beyond the present one, which another process prints, or a restart. */
+    struct log_values kept[LOG_KEPT_MOST];
+    int64_t kept_index[LOG_KEPT_MOST];
+    size_t kept_count;
+    bool any;
+    int64_t index;  /* of it */
+    uint64_t label; /* of the progress bar that it is of, and how long that was there */
     int64_t elapsed;
     int64_t base; /* added to the steps of progress bars, which begin anew in each epoch */
     int64_t last_index, last_time, last_end;

@@ -21,6 +21,9 @@ tr '\n' ' ' < out | grep -q 'STEPS ONLY: a step lasts 2.5 s .*means of up to 10 
     fail "the hole before a restart became a step"
 [ "$("$TACHO" sql made/swift_json.tacho "SELECT min(\"end\" - start), max(\"end\" - start) FROM step" --csv | tail -n 1 | tr -d '\r')" = \
     2499990000,3500010000 ] || fail "the mean since the start hides how long each step took"
+"$TACHO" import made/rounded.log -o rounded.tacho 2> err || fail "$(cat err)"
+[ "$("$TACHO" sql rounded.tacho "SELECT count(*), min(\"end\" - start) > 2.3e9, max(\"end\" - start) < 3.7e9 FROM step" --csv | tail -n 1 |
+    tr -d '\r')" = 1000,1,1 ] || fail "digits that the mean does not have made long and short steps"
 "$TACHO" import made/nan.log -o nan.tacho 2> err || fail "$(cat err)"
 [ "$("$TACHO" sql nan.tacho "SELECT count(value), count(*) FROM counter" --csv | tail -n 1 | tr -d '\r')" = 6,10 ] || fail "a loss of NaN"
 refused() { # STATUS FILE WORDS

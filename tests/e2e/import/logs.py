@@ -112,6 +112,12 @@ def restart():
             (21, 2, 20, 500, None, None, {"loss": (23, 1.5, 1.5)}))
 
 
+def epochs():
+    """The number of the step begins anew in each epoch, with few lines in it."""
+    return ([f"{stamp(START + 60 * e + k / 2, '.')} epoch {e} step {k} | loss 1.5" for e in range(4) for k in range(10, 41, 10)],
+            (120, 11, 40, 500, None, None, {"loss": (16, 1.5, 1.5)}))
+
+
 def maxtext():
     """JAX: the time of a step is named `seconds` alone; other seconds are sums."""
     return ([f"completed step: {k}, seconds: 2.500, TFLOP/s/device: 150.5, Tokens/s/device: 3276.8, total_weights: 65536, loss: {9 - 0.1 * k:.3f}, "
@@ -361,7 +367,7 @@ def last_bars():
 
 
 def two_processes():
-    """Two nodes write into one log, the second one later; a restart goes back, too, and has both again."""
+    """Two nodes write into one log, the second one later, but for where it catches up; a restart goes back, too, and has both again."""
     def line(k, passed):
         return json.dumps({"current_steps": k, "total_steps": 900, "loss": 0.75, "elapsed_time": f"0:{passed // 60:02d}:{passed % 60:02d}"})
     lines = []
@@ -369,7 +375,9 @@ def two_processes():
         for k in range(first, last, 10):
             lines.append(line(k, 2 * k))
             if k >= first + 20:
-                lines.append(line(k - 20, 2 * k - 39))
+                lines.append(line(k - 20, 2 * k + 9))
+            if k in (100, 250):
+                lines += [line(k - 10, 2 * k + 19), line(k, 2 * k + 19)]
     return lines, (330, 11, 300, 2000, None, None, {})
 
 
@@ -398,7 +406,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, llmc_table,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
@@ -506,6 +514,8 @@ def make(folder):
            "nan.log": b"".join(b"iter %d: loss %s, time 100.00ms\n" % (k, b"nan" if k > 5 else b"2.0") for k in range(10)),
            "prose.txt": b"Step 1: measure the loss. Step 2: wait 30 s.\n" * 50,
            "none.tfevents": record(field(1, 1.0) + field(3, "brain.Event:2")),
+           "rounded.log": "".join(repr({**line, "train_speed(s/it)": f"{line['train_speed(s/it)']:.4g}"}) + "\n"
+                                  for line in swift_lines(1000)).encode(),
            "untimed.tsv": b"step\tloss\n10\t8.5\n20\t7.5\n", "main.log": b"s:0 tel:11.0095\ns:0 trl:11.0116 lr:0.000001 norm:14.96\n",
            "log.txt": b"0 val 10.9519\n0 train 10.955011\n1 train 10.935991\n",
            "bracket.txt": b"[2026-03-02 20:15:35,218][exporter][WARNING] - not supported\n" * 9,
