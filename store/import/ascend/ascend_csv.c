@@ -60,7 +60,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t number_of(const struct imp_table *table, enum column column)
+static int64_t number_of(const struct imp_table *table, int column)
 {
     struct imp_cell cell = imp_table_cell(table, column);
     int64_t value;

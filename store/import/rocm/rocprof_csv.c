@@ -58,7 +58,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
 
 /* ---- cells ------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t number_of(const struct imp_table *table, enum column column)
+static int64_t number_of(const struct imp_table *table, int column)
 {
     struct imp_cell cell = imp_table_cell(table, column);
     int64_t value;
@@ -66,7 +66,7 @@ static int64_t number_of(const struct imp_table *table, enum column column)
 }
 
 /* The number of an agent: 4 of "Agent 4", or of 4; STORE_ABSENT: none. */
-static int64_t agent_of(const struct imp_table *table, enum column column)
+static int64_t agent_of(const struct imp_table *table, int column)
 {
     struct imp_cell cell = imp_table_cell(table, column);
     size_t first = cell.bytes;
@@ -78,7 +78,7 @@ static int64_t agent_of(const struct imp_table *table, enum column column)
                : STORE_ABSENT;
 }
 
-static const char *text_of(const struct imp_table *table, enum column column, char text[TEXT_MOST])
+static const char *text_of(const struct imp_table *table, int column, char text[TEXT_MOST])
 {
     struct imp_cell cell = imp_table_cell(table, column);
     snprintf(text, TEXT_MOST, "%.*s", (int)(cell.bytes < TEXT_MOST ? cell.bytes : TEXT_MOST),
@@ -102,8 +102,8 @@ static int put_kernel(struct rocm *rocm, const struct imp_table *table)
                              .bytes = -1};
     int rc = 0;
     for (int i = 0; i < 3; i++) {
-        work.group[i] = number_of(table, (enum column)(COLUMN_GROUP_X + i));
-        work.grid[i] = number_of(table, (enum column)(COLUMN_GRID_X + i));
+        work.group[i] = number_of(table, COLUMN_GROUP_X + i);
+        work.grid[i] = number_of(table, COLUMN_GRID_X + i);
     }
     if (work.agent >= 0 && !imp_map_find(&rocm->agents, work.agent, 0))
         rc = rocm_agent_add(rocm, work.agent, true, work.agent, NULL, 0);
