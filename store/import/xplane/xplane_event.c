@@ -391,7 +391,7 @@ static int track_of(struct line *line, struct pb_span name, int64_t stream)
 }
 
 /* Reads one line, or what is there of it. Lines of devices that were made of other lines are
- * counted, not read. */
+ * not read. */
 static int read_line(struct xspace *space, struct xplane *plane, struct pb_span message)
 {
     struct line line = {.space = space, .plane = plane, .device = xla_is_device(plane->kind)};
@@ -415,13 +415,10 @@ static int read_line(struct xspace *space, struct xplane *plane, struct pb_span 
     space->damaged += pb.bad && !plane->cut;
     if (!events)
         return 0;
-    space->lines++;
     if (line.device)
         line.kind = xla_line_kind_of(plane->kind, name, &stream);
-    if (line.kind == XLA_LINE_DERIVED) {
-        space->unplaced++;
+    if (line.kind == XLA_LINE_DERIVED)
         return 0;
-    }
     if (plane->cut && !plane->event_count) { /* no track for events that are not read */
         space->nameless += events;
         space->rows.run->events += events;

@@ -148,15 +148,12 @@ static enum xla_stat keep_stat(const struct xplane *plane, struct pb_span messag
         return XLA_STAT_OTHER;
     stats->has[stat] = true;
     stats->number[stat] = 0;
-    stats->real[stat] = 0;
     stats->text[stat] = (struct pb_span){NULL, 0};
     if (value.number == STAT_DOUBLE && value.wire == PB_FIXED64) {
         double real = pb_double(&value);
-        stats->real[stat] = real;
         stats->number[stat] = real > -9e18 && real < 9e18 ? (int64_t)real : 0;
     } else if (value.number == STAT_UINT64 || value.number == STAT_INT64) {
         stats->number[stat] = (int64_t)value.value;
-        stats->real[stat] = (double)(int64_t)value.value;
     } else if (value.number == STAT_TEXT && value.wire == PB_BYTES) {
         stats->text[stat] = xplane_looked(value.span);
     } else if (value.number == STAT_REFERENCE) {

@@ -53,7 +53,6 @@ enum xla_stat {
 struct xla_stats {
     bool has[XLA_STAT_COUNT];
     int64_t number[XLA_STAT_COUNT];
-    double real[XLA_STAT_COUNT]; /* 0 unless it was a double */
     struct pb_span text[XLA_STAT_COUNT];
 };
 
@@ -88,7 +87,7 @@ struct xspace {
     struct imp_rows rows;
     struct xla_steps steps;
     int64_t base; /* added to times that are relative */
-    int64_t planes, lines, unplaced, damaged, aggregated;
+    int64_t planes, damaged, aggregated;
     int64_t nameless; /* events of the plane in which the file ends, before the cut, without a name
                        */
     char cut[64];     /* that plane */
