@@ -31,14 +31,22 @@ static int order(const struct block *left, const struct block *right)
     return (left->address > right->address) - (left->address < right->address);
 }
 
-/* Splits the tree `from` into the blocks below `key` and the others. */
+/* The order of blocks of the tree, in which no two are equal: parts of a damaged history may lie
+ * over each other. */
+static int order_inside(const struct block *left, const struct block *right)
+{
+    int keys = order(left, right);
+    return keys ? keys : (left > right) - (left < right);
+}
+
+/* Splits the tree `from` into the blocks below `key`, which is a block too, and the others. */
 static void tree_split(struct caching_blocks *blocks, uint32_t from, const struct block *key,
                        uint32_t *low, uint32_t *high)
 {
     uint32_t *to_low = low, *to_high = high;
     while (from != CACHING_NONE) {
         struct block *block = &blocks->at[from];
-        if (order(block, key) < 0) {
+        if (order_inside(block, key) < 0) {
             *to_low = from;
             to_low = &block->right;
             from = block->right;
@@ -59,7 +67,7 @@ void caching_tree_insert(struct caching_blocks *blocks, uint32_t index)
     block->priority = (uint32_t)(blocks->random >> 32);
     while (*place != CACHING_NONE && blocks->at[*place].priority >= block->priority) {
         other = &blocks->at[*place];
-        place = order(other, block) < 0 ? &other->right : &other->left;
+        place = order_inside(other, block) < 0 ? &other->right : &other->left;
     }
     tree_split(blocks, *place, block, &block->left, &block->right);
     *place = index;
@@ -71,7 +79,7 @@ void caching_tree_remove(struct caching_blocks *blocks, uint32_t index)
     uint32_t *place = &blocks->root, left = block->left, right = block->right;
     while (*place != CACHING_NONE && *place != index) {
         other = &blocks->at[*place];
-        place = order(other, block) < 0 ? &other->right : &other->left;
+        place = order_inside(other, block) < 0 ? &other->right : &other->left;
     }
     if (*place == CACHING_NONE)
         return;

@@ -362,7 +362,7 @@ static void compare_with_devices(struct an_context *context)
         sum_of_process(trace, process, &last, &most);
         struct an_count bytes = bytes_of_devices(context, process);
         if (!bytes.valid || bytes.value) /* else it uses no device */
-            keep_tightest(memory, bytes, most, "all its devices");
+            keep_tightest(memory, bytes, most, "a rank's devices");
     }
     if (memory->room_bytes.valid || memory->room_bytes.reason)
         return;

@@ -16,17 +16,18 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define AGAIN       "recompile "
-#define BREAK       "graph break "
-#define CACHE       "compile cache "
-#define CACHE_OFF   CACHE "is off"
-#define NAMED       3
-#define RECOMPILED  4     /* times: fewer do not show how much they vary */
-#define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
-#define NEXT        16    /* ranges in which the phase begins */
-#define BREAKS_MOST 64
-#define REGION      "Torch-Compiled Region: "
-#define FRAMES_MOST 256
+#define AGAIN             "recompile "
+#define BREAK             "graph break "
+#define CACHE             "compile cache "
+#define CACHE_OFF         CACHE "is off"
+#define NAMED             3
+#define RECOMPILED        4     /* times: fewer do not show how much they vary */
+#define WITHOUT_NS        20000 /* a range without length, and what recording it takes */
+#define NEXT              16    /* ranges in which the phase begins */
+#define BREAKS_MOST       64
+#define REGION            "Torch-Compiled Region: "
+#define COMPILATIONS_MOST 1000000 /* of a frame: a larger number is none */
+#define FRAMES_MOST       256
 
 /* A name that the hook gave, with how often and for how long. */
 struct named {
@@ -142,7 +143,8 @@ static bool read_region(const char *name, long *frame, long *compilation)
         return false;
     *frame = strtol(name + strlen(REGION), &end, 10);
     *compilation = *end == '/' ? strtol(end + 1, NULL, 10) : 0;
-    return *frame >= 0 && *frame < FRAMES_MOST && *compilation >= 0;
+    return *frame >= 0 && *frame < FRAMES_MOST && *compilation >= 0 &&
+           *compilation <= COMPILATIONS_MOST;
 }
 
 static void add_region(struct regions *regions, long frame, long compilation)

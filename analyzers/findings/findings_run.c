@@ -306,8 +306,8 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     double wanted = young_steps(phase, step_ms, hours);
     an_finding_note(context, finding,
                     "least time is lost with a checkpoint every %.0f steps if the job fails every "
-                    "%.4g hours (Young, Daly)%s%s",
-                    wanted, hours, source ? ", as " : "", source ? source : "");
+                    "%.4g hours (%s%sYoung, Daly)",
+                    wanted, hours, source ? source : "", source ? "; " : "");
     if (wanted <= every)
         return;
     const char *option = phase_option(context, kind, wanted);

@@ -743,6 +743,8 @@ const struct an_metric an_metrics[] = {
      "capacity_bytes - the larger of peak_bytes and resident_peak_bytes; with accelerators - the "
      "peak of that device",
      MEMORY, "memory of other programs is not known"},
+    {"memory/room_device", "", "the device of capacity_bytes and room_bytes", MEMORY,
+     "null: the machine"},
     {"memory/growth", "bytes/step",
      "of the process, and of its devices the one, that grows fastest: mean change of its total "
      "from "

@@ -79,12 +79,12 @@ static int64_t last_end(const struct an_context *context, size_t device, int64_t
     return latest;
 }
 
-/* Where a step ends on the device that starts there at `start` and of whose next one no kernel is
- * in the file: with its last op. If that leaves next to nothing of the host's step, the device
- * idles for the rest of it, or its ops are not in the file: the step lasts as long as on the host.
+/* Where the last step ends on the device that starts there at `start`: with its last op. If that
+ * leaves next to nothing of the host's step, the device idles for the rest of it, or its ops are
+ * not in the file: the step lasts as long as on the host.
  */
-static int64_t end_without_next(const struct an_context *context, size_t device,
-                                const struct an_step *step, int64_t start)
+static int64_t end_of_last(const struct an_context *context, size_t device,
+                           const struct an_step *step, int64_t start)
 {
     int64_t host_ns = an_time_sub(step->host_end, step->host_start), t1 = context->trace->t1,
             end = last_end(context, device, step->host_start, step->host_end),
@@ -99,6 +99,7 @@ static int64_t end_without_next(const struct an_context *context, size_t device,
 static void place_steps(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;
+    bool last = true;
     for (size_t i = an_lane_end(lane); i-- > lane->first;) {
         struct an_step *step = &context->step[i];
         bool ended = step->host_end != STORE_ABSENT && step->host_end > step->host_start;
@@ -113,7 +114,10 @@ static void place_steps(struct an_context *context, const struct an_lane *lane)
             continue;
         }
         step->start = start;
-        int64_t end = next ? next->start : end_without_next(context, lane->device, step, start);
+        int64_t end = next   ? next->start
+                      : last ? end_of_last(context, lane->device, step, start)
+                             : last_end(context, lane->device, step->host_start, step->host_end);
+        last = false;
         step->end = end > start ? end : STORE_ABSENT;
         next = step;
     }

@@ -42,9 +42,8 @@ double cli_history_mtbf(const struct an_result *result, char words[CLI_HISTORY_W
     history_close(history);
     if (rc || known.failed < FAILED_LEAST || !(known.hours > 0))
         return 0;
-    snprintf(words, CLI_HISTORY_WORDS,
-             "%.0f of %.0f runs of this command did in %.4g hours (tacho history)", known.failed,
-             known.runs, known.hours);
+    snprintf(words, CLI_HISTORY_WORDS, "%.0f failures in %.4g hours of %.0f runs, tacho history",
+             known.failed, known.hours, known.runs);
     return known.hours / known.failed;
 }
 

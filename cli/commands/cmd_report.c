@@ -52,7 +52,7 @@ static const struct cli_option options[] = {
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
     CLI_NUMBER_ROW("mtbf", 0, CLI_NUMBER, mtbf, "HOURS",
-                   "mean time between failures of the job (default: by failed runs of the "
+                   "mean time between failures of the job (default: from failed runs in the "
                    "history), for the checkpoint interval",
                    1e-3, 1e6),
     CLI_NUMBER_ROW("price-kwh", 0, CLI_NUMBER, price, "PRICE",

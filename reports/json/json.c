@@ -335,6 +335,7 @@ static void put_memory(struct rep_writer *writer, const struct an_memory *memory
     rep_put_count(writer, "uncounted_bytes", memory->uncounted_bytes);
     rep_put_count(writer, "capacity_bytes", memory->capacity_bytes);
     rep_put_count(writer, "room_bytes", memory->room_bytes);
+    rep_put_text_or(writer, "room_device", memory->room_device, "it is that of the machine");
     put_growth(writer, "growth", &memory->growth);
     put_growth(writer, "resident_growth", &memory->resident_growth);
     rep_close(writer);

@@ -29,7 +29,8 @@ struct imp_run {
     /* Paths of the files that continue the present one: pieces of one timeline or table. */
     const char *const *piece;
     size_t pieces;
-    const char *log_tool; /* the program that wrote the logs so far; NULL: not known */
+    const char *log_tool; /* the program that wrote the first log; NULL: not known */
+    uint64_t log_tools;   /* with those that its lines name, too (log_tools_of) */
     int decimals;         /* digits after the point of the finest time stamp of the files so far */
 };
 

@@ -13,12 +13,15 @@
 #include "store/import/logs/logs_import.h"
 
 #define CHUNK       (1u << 20)
-#define LINES_KNOWN 2 /* lines of steps that make a text a log */
+#define TOOL_LINES  2000 /* that may name the program: libraries that it uses write lines, too */
+#define LINES_KNOWN 2    /* lines of steps that make a text a log */
 
 struct reading {
     struct imp_rows rows;
     struct log_series series;
     const char *tool;
+    uint64_t tools; /* all of the first lines */
+    int64_t lines;
     struct log_table table;
     struct log_bars bars;
     bool begun;  /* the first line was read */
@@ -112,6 +115,8 @@ static int end_line(struct reading *reading)
     reading->line[reading->bytes] = '\0';
     if (!reading->tool)
         reading->tool = log_tool_of(reading->line);
+    if (!reading->counts && reading->lines++ < TOOL_LINES)
+        reading->tools |= log_tools_of(reading->line);
     if (!reading->begun)
         log_table_begin(&reading->table, reading->line, reading->bytes);
     reading->begun = true;
@@ -153,8 +158,8 @@ static int read_lines(struct reading *reading, const char *path, bool counts,
         if (!rc)
             rc = read_bytes(reading, chunk, got);
         int64_t now = imp_input_position(in);
-        if (!rc && counts)
-            rc = imp_progress(reading->rows.run, now - reported);
+        if (!rc) /* half of the file is read each time */
+            rc = imp_progress(reading->rows.run, now / 2 - reported / 2);
         reported = now;
     }
     if (!rc && reading->bytes)
@@ -167,17 +172,20 @@ static int read_lines(struct reading *reading, const char *path, bool counts,
 }
 
 /* Logs of a folder are ranks of one program: two programs are two runs. */
-static int check_tool(struct imp_run *run, const char *tool, const char *path,
+static int check_tool(struct imp_run *run, const struct reading *reading, const char *path,
                       struct tacho_error *err)
 {
-    if (tool && run->log_tool && strcmp(tool, run->log_tool) &&
+    if (reading->tools && run->log_tools && !(reading->tools & run->log_tools) &&
         imp_rank_in_name(path) == STORE_ABSENT)
         return tacho_fail(
-            err, TACHO_EUSAGE,
+            err, TACHO_EFORMAT,
             "give one of them alone; for ranks of one run put the rank into the names: "
             "rank0.log, rank1.log",
-            "%s: a log of %s beside one of %s", path, tool, run->log_tool);
-    run->log_tool = run->log_tool ? run->log_tool : tool;
+            "%s: a log of %s beside one of %s", path, reading->tool, run->log_tool);
+    if (!run->log_tools) {
+        run->log_tools = reading->tools;
+        run->log_tool = reading->tool;
+    }
     return 0;
 }
 
@@ -193,7 +201,7 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
             rc = read_lines(reading, path, false, err);
         log_bars_end(&reading->bars);
         if (!rc)
-            rc = check_tool(run, reading->tool, path, err);
+            rc = check_tool(run, reading, path, err);
         if (!rc)
             rc = read_lines(reading, path, true, err);
         if (!rc)

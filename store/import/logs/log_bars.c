@@ -16,7 +16,6 @@
 #define EXACT_NS    2e8 /* what passed is more exact than whole seconds if it is off by less */
 #define DIGITS_MOST 6
 #define HASH_BEGIN  0xcbf29ce484222325u
-#define OTHER       1 /* the key of bars that are never of training */
 
 bool log_values_tell(const struct log_values *values)
 {
@@ -29,17 +28,21 @@ bool log_values_tell(const struct log_values *values)
     return values->has[LOG_STEP_TIME] && !values->progress;
 }
 
-/* Does a bar say that it is of something else than training? `number`: behind its label. */
-static bool is_other(const char *line, const char *number)
+bool log_bar_is_other(const char *line, const char *number)
 {
-    static const char *const words[] = {
-        "load",    "fetch",   "download", "captur",  "map:",   "map (",  "mapping",
-        "tokeniz", "generat", "validat",  "extract", "filter", "saving", "sanity ch"};
-    for (const char *text = line; text < number && *text != '%'; text++)
+    static const char *const words[] = {"loading",    "fetching",   "downloading", "capturing",
+                                        "map",        "mapping",    "tokenizing",  "generating",
+                                        "validating", "validation", "extracting",  "filter",
+                                        "filtering",  "saving"};
+    for (const char *text = line; text < number && *text != '%';) {
+        size_t length = 0;
+        while (text + length < number && isalpha((unsigned char)text[length]))
+            length++;
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (!strncasecmp(text, words[i], strlen(words[i])) &&
-                (text == line || !isalpha((unsigned char)text[-1])))
+            if (length == strlen(words[i]) && !strncasecmp(text, words[i], length))
                 return true;
+        text += length ? length : 1;
+    }
     return false;
 }
 
@@ -63,7 +66,7 @@ uint64_t log_bar_key(const char *line, const char *number, int64_t total)
     }
     for (int shift = 0; !named && shift < 64; shift += 8)
         hash = mix(hash, (unsigned char)(total >> shift));
-    return is_other(line, number) ? OTHER : hash | 2;
+    return hash | 1;
 }
 
 uint64_t log_bar_label(const char *line)
@@ -150,7 +153,7 @@ void log_bars_add(struct log_bars *bars, const struct log_values *values)
     double mean = mean_of(values);
     if (isfinite(mean) && digits_of(mean) > bars->digits)
         bars->digits = digits_of(mean);
-    if (values->bar == OTHER)
+    if (values->other_bar && !tells)
         return;
     if (values->bar) {
         add_bar(bars, values, tells);
@@ -192,7 +195,8 @@ bool log_bars_train(struct log_bars *bars, struct log_values *values)
 {
     const struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
     if (values->bar)
-        return bar ? bar->trains : values->bar != OTHER && log_values_tell(values);
+        return bar && (!values->other_bar || log_values_tell(values)) ? bar->trains
+                                                                      : log_values_tell(values);
     refine_elapsed(bars, values);
     bool others = bars->own >= LINES_KNOWN;
     if (!values->engine)

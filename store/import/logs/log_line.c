@@ -168,6 +168,7 @@ static bool keep_progress(struct log_values *values, const char *line, const cha
     values->progress = true;
     values->total = total;
     values->bar = log_bar_key(line, text, total);
+    values->other_bar = log_bar_is_other(line, text);
     keep_drawn(values, line, inside);
     if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
         if (!strncmp(comma + 1 + used, "it/s", 4))
@@ -248,18 +249,21 @@ static bool keep_bracket(struct log_values *values, const char *line)
 {
     long long step, total;
     int used = 0;
-    for (const char *text = line; (text = strchr(text, '['));) {
+    bool found = false;
+    for (const char *text = line; (text = strchr(text, '[')) && !(found && text[-1] != ']');) {
         text++;
         if (sscanf(text, "%lld/%lld%n", &step, &total, &used) != 2 || step < 0 || total < step ||
             !text[used] || !strchr("] ", text[used]))
             continue;
-        keep(values, LOG_STEP, (double)step);
+        found = true; /* of [epoch/epochs][step/steps] the last */
+        values->has[LOG_STEP] = true;
+        values->value[LOG_STEP] = (double)step;
         values->progress = true;
         values->total = total;
         values->bar = log_bar_key(line, text, total);
-        return true;
+        values->other_bar = log_bar_is_other(line, text);
     }
-    return false;
+    return found;
 }
 
 /* The step of clu, a library for JAX: "logging_writer.py:48] [100] loss=2.3". */

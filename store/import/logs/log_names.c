@@ -227,6 +227,18 @@ const char *log_tool_of(const char *line)
     return NULL;
 }
 
+uint64_t log_tools_of(const char *line)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+        for (size_t first = 0; first <= i && strstr(line, tools[i].words); first++)
+            if (!strcmp(tools[first].tool, tools[i].tool)) {
+                all |= UINT64_C(1) << first;
+                break;
+            }
+    return all;
+}
+
 const char *log_series_name(enum log_what what)
 {
     static const char *const series[] = {

@@ -58,6 +58,7 @@ struct log_values {
     bool progress;                /* the step and its time are those of a progress bar */
     int64_t total;                /* of a progress bar: how many steps; else absent */
     uint64_t bar;                 /* which progress bar (log_bar_key); 0: none */
+    bool other_bar;               /* its label says that it is not of training */
     uint64_t label;               /* what is in front of its percentage, numbers included */
     int64_t elapsed;              /* s that the bar was there; else absent */
     bool engine;                  /* a line of DeepSpeed itself, which counts the steps, too */
@@ -73,6 +74,8 @@ struct log_values {
 enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit);
 /* The program that writes lines like this one; NULL: not known. */
 const char *log_tool_of(const char *line);
+/* All programs that write lines like this one, a bit for each. */
+uint64_t log_tools_of(const char *line);
 const char *log_series_name(enum log_what what);
 
 /* ---- lines ------------------------------------------------------------------------------------- */
@@ -138,6 +141,8 @@ bool log_values_tell(const struct log_values *values);
 /* Bars are told apart by the letters in front of them; without any by their totals. `number`: where
  * that of the step begins. Never 0. */
 uint64_t log_bar_key(const char *line, const char *number, int64_t total);
+/* Does the label of a bar say that it loads, saves, makes or checks something? */
+bool log_bar_is_other(const char *line, const char *number);
 /* All that is in front of the percentage of a bar: "Epoch 2/3: " is not "Epoch 3/3: ". */
 uint64_t log_bar_label(const char *line);
 /* First all lines are added; then `log_bars_end` decides which bars are of training: those with a

@@ -6,6 +6,7 @@
  * has the numbers of the fields.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@
 #define FRAMES_MOST  1024
 #define TYPES_MOST   16
 
-#define SAMPLES_KNOWN 8 /* samples that make a profile where no type was met yet */
+#define COUNT_MOST    (INT64_C(1) << 53) /* samples of a profile; no real one has more */
+#define SAMPLES_KNOWN 8                  /* samples that make a profile where no type was met yet */
 
 enum {
     PROFILE_SAMPLE_TYPE = 1,
@@ -65,6 +67,7 @@ struct reading {
     bool timed;            /* samples are of time: by a value, or by the period */
     int64_t start, duration, period;
     int64_t samples, time_sum, track, written, each;
+    bool absurd;   /* the values count more than any program has */
     int64_t least; /* the shortest time of a stack, ns */
     int64_t carry; /* time of stacks that is no whole sample yet */
 };
@@ -386,8 +389,8 @@ static int write_samples(struct reading *reading, const struct sample *sample, i
     int rc = 0;
     for (size_t i = sample->frames; i-- > 0 && !rc;)
         rc = store_stack(db, stack, sample->frame[i], &stack);
-    for (int64_t i = 0; i < count && !rc; i += reading->each) {
-        double share = ((double)reading->written + 0.5) / (double)reading->samples;
+    for (int64_t left = count; left > 0 && !rc; left -= reading->each) {
+        double share = fmin(1, ((double)reading->written + 0.5) / (double)reading->samples);
         struct store_sample row = {.track = reading->track,
                                    .time = reading->start +
                                            (int64_t)(share * (double)reading->duration),
@@ -450,9 +453,11 @@ static int read_samples(struct reading *reading, struct pb_span file, bool write
         if (rc || !write) {
             int64_t ns = ns_of(reading, sample);
             bool many = __builtin_add_overflow(reading->samples, count, &reading->samples) ||
-                        __builtin_add_overflow(reading->time_sum, ns, &reading->time_sum);
+                        __builtin_add_overflow(reading->time_sum, ns, &reading->time_sum) ||
+                        reading->samples > COUNT_MOST || reading->time_sum > IMP_TIME_MAX;
             if (ns > 0 && (!reading->least || ns < reading->least))
                 reading->least = ns;
+            reading->absurd |= many;
             rc = many ? TACHO_EFORMAT : rc;
             continue;
         }
@@ -481,6 +486,9 @@ static int nothing(const struct reading *reading, bool bad, const char *path,
     if (bad)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: its names are at its end",
                           "%s: a pprof profile that is cut off", path);
+    if (reading->absurd)
+        return tacho_fail(err, TACHO_EFORMAT, "write it again: its values are damaged",
+                          "%s: a pprof profile of more time or samples than a program has", path);
     return tacho_fail(err, TACHO_EFORMAT, "profile while the program works",
                       "%s: a pprof profile without a sample", path);
 }

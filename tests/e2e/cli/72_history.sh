@@ -69,7 +69,7 @@ expect 0 "$TACHO" report often.tacho --explain CHECKPOINT
 says 'tacho report --mtbf HOURS' out
 earlier 3
 expect 0 "$TACHO" report often.tacho --explain CHECKPOINT --width 200
-says 'fails every 20.83 hours (Young, Daly), as 3 of 6 runs of this command did in 62.5 hours' out
+says 'fails every 20.83 hours (3 failures in 62.5 hours of 6 runs, tacho history; Young, Daly)' out
 says 'steps instead of 2 (--checkpoint-every [0-9]*)' out
 expect 0 "$TACHO" report often.tacho --explain CHECKPOINT --width 200 --mtbf 3
 says 'fails every 3 hours (Young, Daly)$' out
