@@ -178,7 +178,7 @@ static int check_tool(struct imp_run *run, const struct reading *reading, const 
     if (reading->tools && run->log_tools && !(reading->tools & run->log_tools) &&
         imp_rank_in_name(path) == STORE_ABSENT)
         return tacho_fail(
-            err, TACHO_EFORMAT,
+            err, TACHO_EUSAGE,
             "give one of them alone; for ranks of one run put the rank into the names: "
             "rank0.log, rank1.log",
             "%s: a log of %s beside one of %s", path, reading->tool, run->log_tool);

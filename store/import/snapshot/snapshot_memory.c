@@ -282,15 +282,6 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
     return rc;
 }
 
-static int add_final(struct snapshot *snapshot, struct snapshot_final final)
-{
-    int rc = imp_list_room((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
-                           sizeof final);
-    if (!rc)
-        snapshot->final[snapshot->final_count++] = final;
-    return rc;
-}
-
 int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
 {
     const struct pickle_text *type = pickle_text(dict, "segment_type");
@@ -315,7 +306,7 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
     segment.live.stream = segment.live.stream < 0 ? 0 : segment.live.stream;
     read_pool(dict, &segment.live);
     snapshot->device[number].reserved_end += segment.live.bytes;
-    rc = add_final(snapshot, segment);
+    rc = snapshot_final_add(snapshot, segment);
     for (size_t i = 0; i < snapshot->block_count && !rc; i++) {
         const struct snapshot_block *block = &snapshot->block[i];
         struct snapshot_final final = {.address = block->address >= 0 ? block->address : at,
@@ -330,7 +321,7 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
             continue;
         if (block->allocated)
             snapshot->device[number].allocated_end += final.live.bytes;
-        rc = add_final(snapshot, final);
+        rc = snapshot_final_add(snapshot, final);
     }
     snapshot->block_count = 0;
     return rc;

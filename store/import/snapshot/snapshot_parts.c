@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/snapshot/snapshot_private.h"
 
 #define SLOTS_MOST (1ll << 30) /* of the map, looked at for parts, all unmaps together */
@@ -87,7 +88,7 @@ int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
  * of a private pool. */
 struct part {
     int64_t device, address, bytes;
-    int64_t before; /* bytes of all parts that sort before it; of a segment: its number */
+    int64_t number; /* of a segment */
 };
 
 static int part_order(const void *left, const void *right)
@@ -98,12 +99,11 @@ static int part_order(const void *left, const void *right)
     return (first->address > second->address) - (first->address < second->address);
 }
 
-/* Lists these parts in order, with one more behind the last; NULL: no memory. */
+/* Lists these parts in order; NULL: no memory. */
 static struct part *list_parts(const struct snapshot *snapshot, size_t *count)
 {
     const struct snapshot_lives *segments = &snapshot->segments;
     struct part *parts = calloc(segments->count + 1, sizeof *parts);
-    int64_t sum = 0;
     *count = 0;
     for (size_t i = 0; parts && i < segments->at.cap; i++) {
         const struct imp_map_slot *slot = &segments->at.slot[i];
@@ -114,11 +114,6 @@ static struct part *list_parts(const struct snapshot *snapshot, size_t *count)
     }
     if (parts && *count)
         qsort(parts, *count, sizeof *parts, part_order);
-    for (size_t i = 0; parts && i <= *count; i++) {
-        parts[i].before = sum;
-        if (__builtin_add_overflow(sum, parts[i].bytes, &sum))
-            sum = INT64_MAX;
-    }
     return parts;
 }
 
@@ -135,12 +130,6 @@ static size_t count_below(const struct part *parts, size_t count, int64_t device
             high = middle;
     }
     return low;
-}
-
-/* Bytes of these. */
-static int64_t parts_below(const struct part *parts, size_t count, int64_t device, int64_t address)
-{
-    return parts[count_below(parts, count, device, address)].before;
 }
 
 /* Gives the parts of the history the pools of the segments of the snapshot that they lie in. */
@@ -169,31 +158,56 @@ static int name_pools(struct snapshot *snapshot)
             continue;
         const struct part *pool = &pools[at - !begins];
         if (pool->device == slot->second && slot->first - pool->address < pool->bytes)
-            memcpy(segments->live[slot->value].pool, snapshot->final[pool->before].live.pool,
+            memcpy(segments->live[slot->value].pool, snapshot->final[pool->number].live.pool,
                    sizeof snapshot->final->live.pool);
     }
     free(pools);
     return pools ? 0 : TACHO_ENOMEM;
 }
 
+int snapshot_final_add(struct snapshot *snapshot, struct snapshot_final final)
+{
+    int rc = imp_list_room((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
+                           sizeof final);
+    if (!rc)
+        snapshot->final[snapshot->final_count++] = final;
+    return rc;
+}
+
+/* Cuts what the history mapped out of an expandable segment of the snapshot: what is left before,
+ * between and behind these parts was there before the history. */
+static int cut_parts(struct snapshot *snapshot, size_t index, const struct part *parts,
+                     size_t count)
+{
+    struct snapshot_final left = snapshot->final[index];
+    int64_t at = left.address, end;
+    int rc = 0;
+    if (__builtin_add_overflow(at, left.live.bytes, &end))
+        return 0;
+    snapshot->final[index].in_history = true;
+    for (size_t i = count_below(parts, count, left.device, at); at < end && !rc; i++) {
+        bool inside = i < count && parts[i].device == left.device && parts[i].address < end;
+        int64_t begin = inside ? parts[i].address : end;
+        left.address = at;
+        left.live.bytes = begin - at;
+        if (left.live.bytes > 0)
+            rc = snapshot_final_add(snapshot, left);
+        if (!inside || __builtin_add_overflow(begin, parts[i].bytes, &at))
+            at = end;
+    }
+    return rc;
+}
+
 /* Of the expandable segments of the snapshot what was there before the history: the rest is in the
  * history, part by part. */
 int snapshot_without_parts(struct snapshot *snapshot)
 {
-    size_t count;
+    size_t count, finals = snapshot->final_count;
     struct part *parts = name_pools(snapshot) ? NULL : list_parts(snapshot, &count);
-    if (!parts)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < snapshot->final_count; i++) {
-        struct snapshot_final *final = &snapshot->final[i];
-        int64_t end;
-        if (!final->segment || !final->live.expandable ||
-            __builtin_add_overflow(final->address, final->live.bytes, &end))
-            continue;
-        final->live.bytes -= parts_below(parts, count, final->device, end) -
-                             parts_below(parts, count, final->device, final->address);
-        final->in_history = final->live.bytes <= 0;
-    }
+    int rc = parts ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0; i < finals && !rc; i++)
+        if (snapshot->final[i].segment && snapshot->final[i].live.expandable)
+            rc = cut_parts(snapshot, i, parts, count);
     free(parts);
-    return 0;
+    return rc;
 }

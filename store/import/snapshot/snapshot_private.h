@@ -135,6 +135,8 @@ int snapshot_unmap(struct snapshot *snapshot, int64_t device, int64_t address,
 /* Leaves of the expandable segments of the snapshot what was there before the history: the rest is
  * in the history, part by part; these parts get the pools of their segments. */
 int snapshot_without_parts(struct snapshot *snapshot);
+/* Adds a block or segment that is there at the time of the snapshot. 0 or TACHO_ENOMEM. */
+int snapshot_final_add(struct snapshot *snapshot, struct snapshot_final final);
 /* After the last event: what is still held, and the series. */
 int snapshot_finish(struct snapshot *snapshot);
 void snapshot_memory_clear(struct snapshot *snapshot);

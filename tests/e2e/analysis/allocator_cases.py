@@ -149,6 +149,27 @@ def unmapped_holes():
         same("exact", device["exact"], True)
 
 
+def holes_from_before():
+    """A history that begins when an expandable segment is full: pages between its blocks go and come back, then it grows."""
+    holes, size, start = 3, 20 * MB, 0x7F0000000000
+
+    def event(action, place, time):
+        return {"action": action, "addr": start + place * size, "size": size, "stream": 0, "time_us": time, "frames": []}
+
+    places = [1 + 2 * k for k in range(holes)]
+    events = [event("segment_unmap", place, 1) for place in places]
+    for k, place in enumerate(places + list(range(2 * holes + 1, 2 * holes + 9))):
+        events += [event("segment_map", place, 2 + 2 * k), event("alloc", place, 3 + 2 * k)]
+    count = 2 * holes + 9
+    blocks = [{"address": start + k * size, "size": size, "requested_size": size, "state": "active_allocated", "frames": []} for k in range(count)]
+    segment = {"device": 0, "address": start, "total_size": count * size, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": 0,
+               "segment_type": "large", "is_expandable": True, "segment_pool_id": (0, 0), "frames": [], "blocks": blocks}
+    with open("before.pickle", "wb") as file:
+        pickle.dump({"segments": [segment], "device_traces": [events], "allocator_settings": {"expandable_segments": True}}, file, 4)
+    device = report("before.pickle")["allocator"][0]
+    same("a segment with holes", (device["exact"], device["segments"], device["matched"]), (True, 1, holes + 8))
+
+
 def emptied_often(allocator):
     allocator.malloc(100)
     for _ in range(3):
@@ -237,7 +258,7 @@ def requests_that_failed():
 
 
 CASES = (pools_that_events_name, blocks_that_await_their_free, recorded_settings, first_event, best_fit_in_expandable_segments, any_program,
-         history_from_the_middle, unmapped_holes, other_settings, replay_that_misses, requests_that_failed)
+         history_from_the_middle, unmapped_holes, holes_from_before, other_settings, replay_that_misses, requests_that_failed)
 if __name__ == "__main__":
     for case in CASES:
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:

@@ -51,7 +51,7 @@ grep -q ': 1 file,' err || fail "the log became a rank: $(cat err)"
 # logs of two programs are no ranks of one
 mkdir two
 cp made/deepspeed.log made/llmc.log two
-refused 3 two 'a log of llm.c beside one of DeepSpeed'
+refused 2 two 'a log of llm.c beside one of DeepSpeed'
 
 # ... but a file of settings beside it does not hide it
 mkdir alone

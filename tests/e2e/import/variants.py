@@ -12,10 +12,10 @@ DAY_US = 1_700_000_000_000_000  # us since 1970
 
 
 def mixed_axes():
-    """A loss of each step of 1 s, and one of validation whose step is the epoch."""
+    """A loss of each step of 1 s whose name holds "val", and one of validation whose step is the epoch."""
     out = record(field(1, 1_700_000_000.0) + field(3, "brain.Event:2"))
     for step in range(1, 301):
-        out += record(field(1, 1_700_000_000.0 + step) + field(2, step) + field(5, scalar("Loss/train", 2.0)))
+        out += record(field(1, 1_700_000_000.0 + step) + field(2, step) + field(5, scalar("train/interval_loss", 2.0)))
         if step % 100 == 0:
             out += record(field(1, 1_700_000_000.5 + step) + field(2, step // 100 - 1) + field(5, scalar("Loss/val", 3.0)))
     return out
@@ -102,6 +102,7 @@ def make(folder):
     put("wall.pb", profile([("wall", "nanoseconds")], wall, 0, ("", "")))
     # a period of 10 ms, and stacks of less: 100 of 3 ms are 30 samples
     put("short.pb", profile([("cpu", "nanoseconds")], [((1,), (3_000_000,))] * 100, 10_000_000, ("cpu", "nanoseconds")))
+    put("absurd.pb", profile([("samples", "count"), ("cpu", "nanoseconds")], [((1,), (2**63 - 1, 5))], 10_000_000, ("cpu", "nanoseconds")))
     usual = profile([("samples", "count"), ("cpu", "nanoseconds")], [((1,), (3, 30_000_000))] * 9, 10_000_000, ("cpu", "nanoseconds"))
     put("datadog.pb", reordered(usual, (2, 1)))
     put("go.pb", reordered(field(9, 1_700_000_000_000_000_000) + usual, (9, 1, 10, 11, 12)))

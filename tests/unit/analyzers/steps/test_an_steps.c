@@ -236,6 +236,30 @@ static void test_step_of_a_short_kernel(void **state)
     }
 }
 
+/* The second step has a short kernel late in it, the third one none: the second ends with its
+ * kernel. If it lasted as long as on the host, it would end behind the beginning of the fourth. */
+static void test_step_before_one_without_kernels(void **state)
+{
+    static const int64_t at_us[] = {200, 29000, 0, 30200, 40200, 50200, 60200};
+    struct fixture fixture, *f = &fixture;
+    char name[32];
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    for (int i = 0; i < 7; i++) {
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        gpu_row(f, f->thread, i * 10000, (i + 1) * 10000, name, "annotation", FX_NONE);
+        if (at_us[i])
+            gpu_launch(f, stream, i * 10000 + 100, i * 10000 + 110, at_us[i],
+                       at_us[i] + (i == 1 ? 4 : 900), "some_kernel", i + 1);
+    }
+    const struct an_result *result = fx_analyze(f);
+    for (size_t i = 0; i < result->steps.excluded_count; i++)
+        assert_string_not_equal(result->steps.excluded[i].reason, "overlap");
+    fx_close(f);
+}
+
 /* From the end of one update to the end of the next. */
 static void test_optimizer_step(void **state)
 {
@@ -509,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_overlapping_steps),
         cmocka_unit_test(test_profiler_step),
         cmocka_unit_test(test_step_of_a_short_kernel),
+        cmocka_unit_test(test_step_before_one_without_kernels),
         cmocka_unit_test(test_optimizer_step),
         cmocka_unit_test(test_regular_range),
         cmocka_unit_test(test_no_steps),
