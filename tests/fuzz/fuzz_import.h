@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What must hold of any import: it ends, with rows or with an error that has words; and a run that
- * comes out can be opened and has no interval that ends before it starts.
+ * comes out can be opened and has no interval that ends before it starts; of a memory snapshot,
+ * that its analysis ends, too.
  */
 #ifndef FUZZ_IMPORT_H
 #define FUZZ_IMPORT_H
 
+#include <errno.h>
+#include <string.h>
+
+#include "analyzers/analyzers.h"
 #include "fuzz.h"
 #include "store/import/import.h"
 #include "store/store.h"
@@ -17,6 +22,17 @@ static int fuzz_on_slice(void *ctx, const struct store_slice *x)
     if (x->dur != STORE_ABSENT && (x->dur < 0 || __builtin_add_overflow(x->start, x->dur, &end)))
         abort();
     return 0;
+}
+
+/* The replay of an allocator's history walks lists that the file decides. */
+static inline void fuzz_analyze(store_reader *reader)
+{
+    struct an_options options = {.file = "fuzzed"};
+    struct an_result *result = NULL;
+    struct tacho_error err = {0};
+    if (an_analyze(reader, &options, &result, &err) && !err.what[0])
+        abort();
+    an_result_free(result);
 }
 
 static inline void fuzz_import(const char *path)
@@ -35,6 +51,8 @@ static inline void fuzz_import(const char *path)
         store_reader *reader;
         if (store_open(out, &reader, &err) || store_slice_each(reader, 1, fuzz_on_slice, NULL))
             abort();
+        if (!strcmp(program_invocation_short_name, "fuzz_pickle"))
+            fuzz_analyze(reader);
         store_reader_close(reader);
     }
     unlink(out);
