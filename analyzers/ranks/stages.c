@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stages of a step (docs/definitions.md). On a thread a stage is the outermost range that says
- * what it is; time between two ranges of one stage belongs to it, time between two stages to the
- * host; communication inside of another stage, such as the wait of DistributedDataParallel for its
- * gradients at the end of backward, belongs to communication. On a device a compute op belongs to
- * the optimizer if a range of the optimizer launched it, to backward if a thread other than that of
- * the step launched it (autograd runs backward there), else to forward. Time of a stage that comes
- * again (micro-steps) adds up.
+ * what it is; time between two ranges of one stage belongs to it where they are close together,
+ * other time between ranges to the host; communication inside of another stage, such as the wait of
+ * DistributedDataParallel for its gradients at the end of backward, belongs to communication. On a
+ * device a compute op belongs to the optimizer if a range of the optimizer launched it, to backward
+ * if a thread other than that of the step launched it (autograd runs backward there), else to
+ * forward. Time of a stage that comes again (micro-steps) adds up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +105,15 @@ static int add_span(struct an_stage_span **spans, size_t *count, size_t *room, i
     return 0;
 }
 
+/* Does a stage go on from its last range to the next one, so that the time between is its own, too?
+ * Not over a gap longer than both, nor from one range of the optimizer over others to the next:
+ * between Optimizer.zero_grad and Optimizer.step lie forward and backward. */
+static bool goes_on(const struct an_stage_span *last, int64_t start, int64_t end, bool others)
+{
+    int64_t own = an_time_add(an_time_sub(last->end, last->start), an_time_sub(end, start));
+    return an_time_sub(start, last->end) <= own && !(others && last->stage == AN_STAGE_OPTIMIZER);
+}
+
 int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
                    struct an_stage_span **out, size_t *count, size_t *room)
 {
@@ -113,20 +122,25 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
     const struct an_track *track = &trace->track[lane->track];
     int64_t covered = step->start;
     enum an_step_stage before = AN_STAGE_COUNT;
+    bool others = false; /* behind `covered` lie ranges that say no stage */
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < track->slice_first + track->slice_count && trace->slice.start[i] < step->end; i++) {
         if (i == step->slice || trace->slice.start[i] < covered || trace->slice.dur[i] == AN_OPEN)
             continue;
         enum an_step_stage stage = stage_of(map, i);
+        others |= stage == AN_STAGE_COUNT;
         if (stage == AN_STAGE_COUNT)
             continue;
         int64_t end = an_slice_end(trace, i) < step->end ? an_slice_end(trace, i) : step->end;
-        int64_t start = stage == before ? covered : trace->slice.start[i];
+        int64_t start = trace->slice.start[i];
+        if (stage == before && goes_on(&(*out)[*count - 1], start, end, others))
+            start = covered;
         if ((start > covered && add_span(out, count, room, covered, start, AN_STAGE_HOST)) ||
             add_span(out, count, room, start, end, stage))
             return TACHO_ENOMEM;
         covered = end;
         before = stage;
+        others = false;
     }
     return add_span(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }

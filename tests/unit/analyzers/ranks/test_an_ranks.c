@@ -581,14 +581,62 @@ static void test_stage_means(void **state)
     fx_close(f);
 }
 
+struct part {
+    const char *name;
+    int from, to;
+};
+
+/* Ranges of one step of 10 ms, from the start of each on, in us; the names of PyTorch. */
+static void stages_of(struct fixture *f, const struct part *part, size_t count)
+{
+    fx_open(f);
+    int64_t thread = fx_track(f, f->process, "thread", "main", NULL);
+    struct job j = {.slow = -1};
+    for (int i = 0; i < 24; i++) {
+        fx_step(f, f->process, thread, i, i * 10000 * US, (i + 1) * 10000 * US, 64, false);
+        for (size_t k = 0; k < count; k++)
+            range(f, &j, 0, thread, i * 10000 + part[k].from, i * 10000 + part[k].to, part[k].name,
+                  FX_NONE, FX_NONE);
+    }
+}
+
+/* What lies between zero_grad and the step of an optimizer is not the optimizer's. */
+static void test_gaps_of_a_stage(void **state)
+{
+    static const struct part canonical[] = {{"Optimizer.zero_grad#AdamW.zero_grad", 0, 100},
+                                            {"aten::linear", 200, 500},
+                                            {"Optimizer.step#AdamW.step", 900, 1900}},
+                             bare[] = {{"Optimizer.zero_grad#AdamW.zero_grad", 0, 100},
+                                       {"Optimizer.step#AdamW.step", 8000, 9900}},
+                             close[] = {{"forward", 0, 100},
+                                        {"aten::add", 110, 115},
+                                        {"forward", 120, 4000}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    stages_of(f, canonical, 3);
+    const struct an_result *r = fx_analyze(f);
+    assert_near(r->stages.ms[AN_STAGE_OPTIMIZER].value, 1.1, 1e-9);
+    assert_near(r->stages.ms[AN_STAGE_HOST].value, 0.8, 1e-9);
+    fx_close(f);
+    stages_of(f, bare, 2);
+    r = fx_analyze(f);
+    assert_near(r->stages.ms[AN_STAGE_OPTIMIZER].value, 2, 1e-9);
+    fx_close(f);
+    stages_of(f, close, 3);
+    r = fx_analyze(f);
+    assert_near(r->stages.ms[AN_STAGE_FORWARD].value, 4, 1e-9);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_stage),  cmocka_unit_test(test_straggler_beside_a_loader),
-        cmocka_unit_test(test_jitter),      cmocka_unit_test(test_none),
-        cmocka_unit_test(test_uneven_data), cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_small_skew),  cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_stage_means), cmocka_unit_test(test_habit_of_ranks)};
+        cmocka_unit_test(test_slow_stage),    cmocka_unit_test(test_straggler_beside_a_loader),
+        cmocka_unit_test(test_jitter),        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_uneven_data),   cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_small_skew),    cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_pipeline),      cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_stage_means),   cmocka_unit_test(test_gaps_of_a_stage),
+        cmocka_unit_test(test_habit_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
