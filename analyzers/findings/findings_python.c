@@ -135,15 +135,16 @@ static bool has_training_word(const char *name)
  * of the hook, of which only schedulers are host time then. */
 static bool is_training(const struct sums *sums, size_t slice, const char *name)
 {
-    static const char *const passes[] = {"autograd.grad",          "zero_grad",
-                                         "clip_grad_norm_",        "clip_grad_value_",
-                                         "loader workers started", "loader workers stopped"};
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        if (!strcmp(name, passes[i]))
+    static const char *const begins[] = {
+        "autograd.", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "loader workers ",
+        /* what PyTorch marks itself */
+        "FSDP::", "FullyShardedDataParallel.", "DistributedDataParallel.",
+        "c10d::", "gloo:", "nccl:", "autograd:", "torch::autograd:"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (!strncmp(name, begins[i], strlen(begins[i])))
             return true;
-    if (has_training_word(name) || !strncmp(name, "FSDP::", 6) ||
-        !strncmp(name, "FullyShardedDataParallel.", 25))
-        return true; /* PyTorch marks them itself */
+    if (has_training_word(name))
+        return true;
     bool own = an_slice_role(sums->context->trace, slice) == AN_ROLE_NONE;
     return has_form(name) && !(own && sums->passes);
 }

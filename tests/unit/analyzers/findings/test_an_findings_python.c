@@ -114,6 +114,11 @@ static void test_names_of_the_program(void **state)
                   {"StepLR.step", "host", false},
                   {"feedforward_table", NULL, true},
                   {"FSDP::pre_forward (layers.0)", NULL, false},
+                  {"c10d::allreduce_", NULL, false},
+                  {"gloo:all_reduce", NULL, false},
+                  {"DistributedDataParallel.forward", NULL, false},
+                  {"autograd::engine::evaluate_function: MulBackward0", NULL, false},
+                  {"Optimizer.step#AdamW.step", NULL, false},
                   {"backward", NULL, false}};
     struct fixture fixture, *f = &fixture;
     (void)state;
