@@ -273,13 +273,14 @@ static const struct {
 
 /* By words of what brings an input that a check lacked: the words for a program of Python, which
  * has tacho's module in place of the payloads of C. */
+#define FLOPS_OF_STEPS "tacho report --flops-per-step N gives the MFU of whole steps"
 struct check_words {
     const char *words, *to_check;
 };
 static const struct check_words python_checks[] = {
     {"NVTX ranges", "mark the steps and their parts with step() and range() of the module tacho"},
-    {"FLOPs (", "tacho report --flops-per-step N gives the MFU of whole steps"},
-    {"tacho.work", "tacho report --flops-per-step N gives the MFU of whole steps"},
+    {"FLOPs (", FLOPS_OF_STEPS},
+    {"tacho.work", FLOPS_OF_STEPS},
     {"samples (", "time a step with a batch twice as large"},
 };
 /* By words of what brings an input that a check lacked: what the recorder of the file says of it.
@@ -464,8 +465,11 @@ static const char *recorder_check(const struct an_context *context, const char *
     enum an_recorder recorder = an_recorder_of(context);
     if (recorder == AN_RECORDER_OTHER && an_command_framework(context) == AN_FRAMEWORK_JAX)
         recorder = AN_RECORDER_JAX;
-    if (recorder != AN_RECORDER_OTHER && strstr(to_check, "FLOPs (include/tacho_nvtx.h)"))
+    bool flops = strstr(to_check, "FLOPs (include/tacho_nvtx.h)");
+    if (flops && recorder != AN_RECORDER_OTHER)
         return "give --flops-per-step";
+    if (flops && an_trace_from(context->trace, "kineto"))
+        return FLOPS_OF_STEPS;
     for (size_t k = 0; k < sizeof recorder_checks / sizeof *recorder_checks; k++) {
         const char *says = strstr(to_check, recorder_checks[k].words)
                                ? an_recorder_says(recorder, recorder_checks[k].say, NULL)

@@ -108,6 +108,29 @@ static void test_marks(void **state)
     fx_close(f);
 }
 
+/* A trace of torch.profiler: its user has no header of C. */
+static void test_operators_of_a_trace(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    size_t told = 0;
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, FX_NONE, false);
+        range(f, track, (i * 100 + 1) * MS, 90 * MS, "cpu_op", "aten::linear",
+              fx_kind(f, "compute"));
+    }
+    const struct an_result *result = fx_analyze(f);
+    for (size_t i = 0; i < result->not_checked_count; i++) {
+        silent(result->not_checked[i].to_check, "give the operators their FLOPs");
+        told += strstr(result->not_checked[i].to_check, "--flops-per-step") != NULL;
+    }
+    assert_true(told > 0);
+    fx_close(f);
+}
+
 /* The thread of the steps waits 40 of 100 ms for batches; `worker`: of one worker that makes them
  * all the time, else nothing is known of who makes them. */
 static const struct an_finding *stall(struct fixture *f, int program, bool worker)
@@ -300,7 +323,8 @@ static void test_idle_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks), cmocka_unit_test(test_loader), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_marks),     cmocka_unit_test(test_operators_of_a_trace),
+        cmocka_unit_test(test_loader),    cmocka_unit_test(test_copies),
         cmocka_unit_test(test_recorders), cmocka_unit_test(test_idle_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
