@@ -99,8 +99,9 @@ struct xla_steps {
     size_t count, room;
     struct xla_step_name {
         char *text;
-        int64_t device_ns; /* of the operations of this module */
-        int64_t launch_ns; /* of its launches */
+        int64_t device_ns;  /* of the operations of this module */
+        int64_t device_end; /* of the last one; 0: there is none */
+        int64_t launch_ns;  /* of its launches */
     } * name;
     size_t name_count, name_room;
     struct imp_map names; /* hash and length -> index */
@@ -108,8 +109,9 @@ struct xla_steps {
 
 /* Keeps a candidate; `name` may be empty. Too many are dropped: a profile has few steps. */
 int xla_steps_add(struct xla_steps *steps, struct xla_step step, struct pb_span name);
-/* Adds the time of an operation to its module. */
-int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t dur);
+/* Adds the time of an operation, from start to end in ns, to its module. */
+int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t start,
+                          int64_t end);
 /* Keeps the launch of a module; other events of the host are ignored. */
 int xla_steps_launch(struct xla_steps *steps, struct xla_step step, struct pb_span event);
 /* Writes the steps of the best source that there is, and a run key that names it. */

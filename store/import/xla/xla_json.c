@@ -160,7 +160,7 @@ static void note_steps(struct reading *reading, const struct kj_event *event,
         if (plane->kind == XLA_PLANE_TPU)
             reading->code = xla_steps_add(&reading->steps, step, name);
     } else if (line) {
-        reading->code = xla_steps_module_time(&reading->steps, module, step.end - step.start);
+        reading->code = xla_steps_module_time(&reading->steps, module, step.start, step.end);
     } else if (number && kineto_int(number->value, &step.index)) {
         step.source = XLA_STEP_MARKED;
         kineto_int(event->field[KJ_TID], &step.place);
@@ -173,7 +173,7 @@ static void note_steps(struct reading *reading, const struct kj_event *event,
         kineto_int(event->field[KJ_TID], &step.place);
         reading->code = xla_steps_launch(&reading->steps, step, name);
         if (!reading->code) /* operations of the CPU backend */
-            reading->code = xla_steps_module_time(&reading->steps, module, step.end - step.start);
+            reading->code = xla_steps_module_time(&reading->steps, module, step.start, step.end);
     }
 }
 

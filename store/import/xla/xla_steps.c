@@ -60,13 +60,18 @@ static void add_time(int64_t *sum, int64_t dur)
         *sum = INT64_MAX;
 }
 
-int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t dur)
+int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t start,
+                          int64_t end)
 {
     size_t name;
+    int64_t dur;
     int rc = module.bytes ? name_of(steps, module, &name) : 0;
-    if (!rc && module.bytes && name != SIZE_MAX)
-        add_time(&steps->name[name].device_ns, dur);
-    return rc;
+    if (rc || !module.bytes || name == SIZE_MAX || __builtin_sub_overflow(end, start, &dur))
+        return rc;
+    add_time(&steps->name[name].device_ns, dur);
+    if (end > steps->name[name].device_end && end <= IMP_TIME_MAX)
+        steps->name[name].device_end = end;
+    return 0;
 }
 
 int xla_steps_launch(struct xla_steps *steps, struct xla_step step, struct pb_span event)
@@ -179,6 +184,20 @@ static size_t count_source(const struct xla_steps *steps, enum xla_step_source s
     return count;
 }
 
+/* A call or a launch returns before its work is done: each step lasts until the next one begins.
+ * The last one lasts to the end of the last operation of its module, and is left out where none is
+ * known to end behind it. Returns the number of steps. */
+static size_t last_to_next(struct xla_steps *steps, size_t count, const char *module)
+{
+    int64_t end = steps->step[count - 1].end;
+    for (size_t i = 0; i + 1 < count; i++)
+        steps->step[i].end = steps->step[i + 1].start;
+    for (size_t i = 0; i < steps->name_count; i++)
+        if (!strcmp(steps->name[i].text, module) && steps->name[i].device_end > end)
+            steps->step[count - 1].end = steps->name[i].device_end;
+    return steps->step[count - 1].end > end ? count : count - 1;
+}
+
 /* Writes the chosen steps. Where they have no number of their own they are counted from 0. */
 static int write_rows(const struct xla_steps *steps, size_t count, bool numbered,
                       struct imp_rows *rows)
@@ -222,6 +241,8 @@ int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows)
         int rc = busiest_place(steps, source, module, &place);
         size_t count = rc ? 0 : keep_source(steps, source, place, module);
         bool named = source != XLA_STEP_DEVICE && source != XLA_STEP_MARKED;
+        if (count && (source == XLA_STEP_CALL || source == XLA_STEP_LAUNCH))
+            count = last_to_next(steps, count, module);
         snprintf(text, sizeof text, "%s%.250s", sources[i].text, named && module ? module : "");
         if (!rc)
             rc = write_rows(steps, count, sources[i].numbered, rows);

@@ -281,12 +281,12 @@ static int note_steps(const struct line *line, const struct event *event,
         struct pb_span module = {name.data, bracket ? (size_t)(bracket - name.data) : name.bytes};
         if (line->plane->kind != XLA_PLANE_TPU) /* of a GPU they are made of its kernels */
             return 0;
-        int rc = xla_steps_module_time(steps, module, event->dur);
+        int rc = xla_steps_module_time(steps, module, step.start, step.end);
         step.source = XLA_STEP_MODULE;
         return rc ? rc : xla_steps_add(steps, step, name);
     }
     if (line->device)
-        return xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], event->dur);
+        return xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], step.start, step.end);
     if (stats->has[XLA_STAT_STEP_NUM]) {
         step.source = XLA_STEP_MARKED;
         step.index = stats->number[XLA_STAT_STEP_NUM];
@@ -299,7 +299,8 @@ static int note_steps(const struct line *line, const struct event *event,
     /* On the CPU backend the operations of a module run on threads of the host. */
     return rc || !stats->has[XLA_STAT_HLO_MODULE]
                ? rc
-               : xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], event->dur);
+               : xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], step.start,
+                                       step.end);
 }
 
 /* The name of an event in the store: the short one where an operation has one. */

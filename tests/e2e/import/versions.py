@@ -26,6 +26,14 @@ def command_buffers():
     return gpu.bytes() + host.bytes() + cupti.bytes()
 
 
+def asynchronous_calls():
+    """Four calls of a compiled function on the CPU that return after 30 us; the operations of each last 900 us on another thread."""
+    host, step = Plane("/host:CPU"), 1_000_000_000  # ps
+    host.line(11, "python", START, [("PjitFunction(train_step)", i * step, 30_000_000, {}, {}) for i in range(4)])
+    host.line(12, "tf_XLAEigen", START, [("dot.1", i * step + 20_000_000, 900_000_000, {"hlo_module": "jit_train_step"}, {}) for i in range(4)])
+    return host.bytes()
+
+
 def sparse_cores():
     """Two steps of a TPU with two sparse cores, whose operations overlap those of the core; a collective inside of a fusion."""
     step, out = 1_000_000_000, b""
@@ -579,6 +587,7 @@ def make(folder):
             f.write(data.encode() if isinstance(data, str) else data)
 
     put("graphs.xplane.pb", command_buffers())
+    put("calls.xplane.pb", asynchronous_calls())
     put("sparse.xplane.pb", sparse_cores())
     put("kernel_details.csv", LEVEL0)
     put("task_time.csv", TASKS)
