@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TAR_MAGIC_AT 257
+#define FOLDED_LINES 16
 
 /* How a row recognises a file: by the end of its name; by bytes at a place; by words that all are
  * in the beginning of a text. */
@@ -15,8 +16,10 @@ struct signature {
     const char *suffix;
     const char *magic; /* of magic_bytes bytes at `at` */
     size_t magic_bytes, at;
-    bool json;  /* the text is JSON, but no trace of events */
-    bool first; /* an importer would take it by its content */
+    bool json;   /* the text is JSON, but no trace of events */
+    bool events; /* JSON that has events nevertheless */
+    bool folded; /* each line is a stack, a space and a count */
+    bool first;  /* an importer would take it by its content */
     const char *words[3];
     const char *without; /* a word that it does not hold; NULL: any */
     struct imp_kind kind;
@@ -145,6 +148,16 @@ static const struct signature signatures[] = {
     {.words = {"speedscope.app/file-format-schema"},
      .json = true,
      .kind = {"a speedscope profile (py-spy, rbspy)", HINT_RUN, false}},
+    {.words = {"\"cat\":\"py-spy\""},
+     .without = "\"traceEvents\"",
+     .json = true,
+     .events = true, /* made of samples: their times are no times of calls */
+     .kind = {"a profile of samples (py-spy, chrometrace)", HINT_RUN, false}},
+    {.words = {"<svg", "Flame graph stack visualization"},
+     .kind = {"the picture of a flame graph (py-spy, flamegraph.pl, inferno)", HINT_RUN, false}},
+    {.folded = true,
+     .kind = {"a list of folded stacks (py-spy raw, export_stacks of torch.profiler)", HINT_RUN,
+              false}},
     {.words = {"\"stackTable\"", "\"frameTable\""},
      .json = true,
      .kind = {"a Firefox profile (samply)", HINT_RUN, false}},
@@ -311,6 +324,23 @@ bool imp_kind_no_events(const unsigned char *head, size_t bytes)
            !memmem(head, bytes, "\"ph\"", 4);
 }
 
+/* Do the first lines have the form "outer;inner 17", one of them with more than one frame? */
+static bool is_folded(const unsigned char *head, size_t bytes)
+{
+    const unsigned char *end = head + bytes, *next;
+    bool deep = false;
+    for (int lines = 0; lines < FOLDED_LINES && (next = memchr(head, '\n', (size_t)(end - head)));
+         lines++, head = next + 1) {
+        const unsigned char *count = next;
+        while (count > head && count[-1] >= '0' && count[-1] <= '9')
+            count--;
+        if (count == next || count - head < 2 || count[-1] != ' ')
+            return false;
+        deep |= memchr(head, ';', (size_t)(count - head)) != NULL;
+    }
+    return deep;
+}
+
 static bool matches(const struct signature *signature, const char *path, const unsigned char *head,
                     size_t bytes)
 {
@@ -325,7 +355,9 @@ static bool matches(const struct signature *signature, const char *path, const u
             return false;
     if (signature->without && memmem(head, bytes, signature->without, strlen(signature->without)))
         return false;
-    return !signature->json || imp_kind_no_events(head, bytes);
+    if (signature->folded && !is_folded(head, bytes))
+        return false;
+    return !signature->json || signature->events || imp_kind_no_events(head, bytes);
 }
 
 const struct imp_kind *imp_kind_of(const char *path, const unsigned char *head, size_t bytes,
