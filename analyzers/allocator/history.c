@@ -127,6 +127,12 @@ static int64_t next_block(const struct history *history, size_t given, int64_t f
     return limit;
 }
 
+/* The end of the addresses that a segment has. */
+static int64_t segment_end(const struct history_life *segment)
+{
+    return an_time_add(segment->address, segment->bytes);
+}
+
 /* The history names what was asked for. A block that was there before it and is not in the snapshot
  * any more was larger where the rest of its segment was too small to be split off: up to the next
  * block, as requests get the beginning of what is free. Walks from the highest address down:
@@ -149,23 +155,18 @@ static void find_block_bytes(struct history *history, const struct caching_setti
         bound = block->address;
         if (block->block > 0 || !at)
             continue;
-        int64_t end = segment[at - 1].address + segment[at - 1].bytes;
-        int64_t gap = (above < end ? above : end) - block->address;
+        int64_t end = segment_end(&segment[at - 1]);
+        int64_t gap = an_time_sub(above < end ? above : end, block->address);
         int64_t rounded = caching_round(recorded, block->bytes);
         block->block = rounded;
         if (!segment[at - 1].large || segment[at - 1].expandable || gap < rounded)
             continue;
-        gap =
-            next_block(history, i, block->address + rounded, block->address + gap) - block->address;
+        gap = an_time_sub(next_block(history, i, an_time_add(block->address, rounded),
+                                     an_time_add(block->address, gap)),
+                          block->address);
         if (gap - rounded <= SLACK_MOST)
             block->block = gap;
     }
-}
-
-/* The end of the addresses that a segment has. */
-static int64_t segment_end(const struct history_life *segment)
-{
-    return an_time_add(segment->address, segment->bytes);
 }
 
 /* A block whose events do not name its pool has that of the segment that it lies in. What is known
