@@ -218,6 +218,8 @@ static void keep_number(struct log_values *values, const char *line, const char 
     double scale = 1;
     bool needs_unit = false;
     enum log_what what = log_what_of(number->name, number->name_bytes, &scale, &needs_unit);
+    if (*number->end == '%' && (what == LOG_STEP || what == LOG_GLOBAL_STEP))
+        return; /* "Steps:  54%|": how much of a bar is done */
     if (what != LOG_NOTHING)
         keep_known(values, number, what, scale, needs_unit);
     else if (!keep_progress(values, line, text, number))

@@ -253,6 +253,12 @@ def nested_bars():
     return lines, (491, 10, 500, 500, None, None, {"loss": (50, 3, 7.9)})
 
 
+def named_bars():
+    """The label of a bar names steps: what is in front of the percent sign is none."""
+    lines = [bar(k, 160, k // 20, f"20.00it/s, lr=0.0001, step_loss={3 - 0.01 * k:.2f}", "Steps: ") + "\r" for k in range(161)]
+    return lines, (161, 0, 160, 50, None, None, {"learning rate": (161, 1e-4, 1e-4)})
+
+
 def loading_bars():
     """What is loaded and mapped before has bars with more steps than the training has; at its end that is drawn again."""
     lines = ["loading", ""]
@@ -406,7 +412,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
