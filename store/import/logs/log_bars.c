@@ -11,8 +11,9 @@
 #include "store/import/logs/logs.h"
 
 #define FINER       20 /* times as many lines: that bar counts steps, and what a loss follows, epochs */
-#define LINES_KNOWN 2   /* lines that number steps and tell of them make a log have such lines */
-#define BARE_MOST   4   /* times as many lines that only have a number: these are the steps */
+#define LINES_KNOWN 2 /* lines that number steps and tell of them make a log have such lines */
+#define BARE_MOST   4 /* times as many lines that only have a number: these are the steps */
+#define RARE        4 /* times as many losses follow another bar: those behind this one came late */
 #define EXACT_NS    2e8 /* what passed is more exact than whole seconds if it is off by less */
 #define DIGITS_MOST 6
 #define HASH_BEGIN  0xcbf29ce484222325u
@@ -28,22 +29,37 @@ bool log_values_tell(const struct log_values *values)
     return values->has[LOG_STEP_TIME] && !values->progress;
 }
 
-bool log_bar_is_other(const char *line, const char *number)
+/* Is one of the words in the label of a bar, in letters of any case? */
+static bool has_word(const char *line, const char *number, const char *const *words, size_t count)
 {
-    static const char *const words[] = {"loading",    "fetching",   "downloading", "capturing",
-                                        "map",        "mapping",    "tokenizing",  "generating",
-                                        "validating", "validation", "extracting",  "filter",
-                                        "filtering",  "saving"};
     for (const char *text = line; text < number && *text != '%';) {
         size_t length = 0;
-        while (text + length < number && isalpha((unsigned char)text[length]))
+        while (text + length < number &&
+               (isalpha((unsigned char)text[length]) || text[length] == '_'))
             length++;
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (size_t i = 0; i < count; i++)
             if (length == strlen(words[i]) && !strncasecmp(text, words[i], length))
                 return true;
         text += length ? length : 1;
     }
     return false;
+}
+
+bool log_bar_is_other(const char *line, const char *number)
+{
+    static const char *const words[] = {"loading", "fetching",   "downloading", "capturing",
+                                        "map",     "mapping",    "tokenizing",  "generating",
+                                        "filter",  "extracting", "filtering",   "saving"};
+    return has_word(line, number, words, sizeof words / sizeof *words);
+}
+
+bool log_bar_evaluates(const char *line, const char *number)
+{
+    static const char *const words[] = {"val",     "valid", "eval",      "test",
+                                        "testing", "dev",   "inference", "predict"};
+    static const char *const training[] = {"train", "training"};
+    return has_word(line, number, words, sizeof words / sizeof *words) &&
+           !has_word(line, number, training, sizeof training / sizeof *training);
 }
 
 /* FNV-1a, one byte. */
@@ -176,7 +192,7 @@ void log_bars_end(struct log_bars *bars)
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
         told += bar->told;
-        after += bar->after;
+        after = after > bar->after ? after : bar->after;
         lines += bar->after ? bar->lines : 0;
         finest = finest && finest->lines >= bar->lines ? finest : bar;
     }
@@ -184,7 +200,7 @@ void log_bars_end(struct log_bars *bars)
     bool one = finest && !told && (!after || finest->lines / FINER >= lines);
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
-        bar->trains = told || numbered ? bar->told > 0 : bar->after > 0;
+        bar->trains = told || numbered ? bar->told > 0 : bar->after && bar->after * RARE >= after;
         if (one && !numbered)
             bar->trains = bar == finest && (after || !bars->engine);
         bars->trains |= bar->trains;

@@ -169,6 +169,7 @@ static bool keep_progress(struct log_values *values, const char *line, const cha
     values->total = total;
     values->bar = log_bar_key(line, text, total);
     values->other_bar = log_bar_is_other(line, text);
+    values->evaluation = log_bar_evaluates(line, text);
     keep_drawn(values, line, inside);
     if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
         if (!strncmp(comma + 1 + used, "it/s", 4))
@@ -367,7 +368,7 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
         *values = (struct log_values){.time = STORE_ABSENT, .total = STORE_ABSENT};
     else if (is_of_no_step(line))
         *values = (struct log_values){.time = values->time, .total = STORE_ABSENT};
-    else if (is_evaluation(line))
+    else if (values->evaluation || is_evaluation(line))
         keep_evaluation(values);
     else
         complete(values, line);

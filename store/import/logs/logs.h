@@ -141,13 +141,15 @@ bool log_values_tell(const struct log_values *values);
 /* Bars are told apart by the letters in front of them; without any by their totals. `number`: where
  * that of the step begins. Never 0. */
 uint64_t log_bar_key(const char *line, const char *number, int64_t total);
-/* Does the label of a bar say that it loads, saves, makes or checks something? */
+/* Does the label of a bar say that it loads, saves or makes something? `number` as above. */
 bool log_bar_is_other(const char *line, const char *number);
+/* Does it say that the bar is of an evaluation, and not of training beside it? */
+bool log_bar_evaluates(const char *line, const char *number);
 /* All that is in front of the percentage of a bar: "Epoch 2/3: " is not "Epoch 3/3: ". */
 uint64_t log_bar_label(const char *line);
 /* First all lines are added; then `log_bars_end` decides which bars are of training: those with a
  * loss in a line of theirs; in a log without lines that number the steps themselves also those that
- * a loss follows, or the finest one. */
+ * a loss follows as often as others, or the finest one. */
 void log_bars_add(struct log_bars *bars, const struct log_values *values);
 void log_bars_end(struct log_bars *bars);
 /* Does the line count: is it of no bar, or of one of training? Takes the number of the step from a

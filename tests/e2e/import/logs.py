@@ -259,6 +259,26 @@ def named_bars():
     return lines, (161, 0, 160, 50, None, None, {"learning rate": (161, 1e-4, 1e-4)})
 
 
+def late_losses():
+    """The bar of an evaluation is drawn at its end, too, and then the loss of a step before it is printed."""
+    lines = []
+    for k in range(1, 101):
+        lines += [bar(k, 100, k) + "\r", "{'loss': 2.5, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}"]
+        if k % 25 == 0:
+            lines += [bar(i, 40, i // 10, "10.00it/s") + "\r" for i in range(41)]
+            lines.append("{'loss': 2.5, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}")
+    return lines, (100, 1, 100, 1000, None, None, {})
+
+
+def checking_bars():
+    """Bars of evaluations show a loss, too; one of both names is of training."""
+    lines = []
+    for e, word in enumerate(("Val", "Valid", "EVAL", "Test", "Testing", "dev", "Inference", "Predict")):
+        lines += [bar(k, 50, k, "1.00s/it, loss=2.5", f"Train {e} (val_loss 2.25): ") + "\r" for k in range(1, 51)]
+        lines += [bar(k, 20, k // 10, "10.00it/s, loss=3.5", f"{word} {e}: ") + "\r" for k in range(21)]
+    return lines, (400, 1, 400, 1000, None, None, {"loss": (400, 2.5, 2.5)})
+
+
 def loading_bars():
     """What is loaded and mapped before has bars with more steps than the training has; at its end that is drawn again."""
     lines = ["loading", ""]
@@ -412,7 +432,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
