@@ -71,6 +71,7 @@ static const struct name {
     {"avg_batch_cost", LOG_STEP_TIME, 1, false},  /* PaddlePaddle */
     {"steps_per_sec", LOG_STEPS_PER_S, 1, false}, /* clu, T5X */
     {"steps_per_second", LOG_STEPS_PER_S, 1, false},
+    {"ups", LOG_STEPS_PER_S, 1, false},               /* fairseq: updates */
     {"train_speed_iter_s", LOG_MEAN_SPEED, 1, false}, /* ms-swift */
     {"train_speed_s_it", LOG_MEAN_TIME, 1, false},
     {"e2e_latency", LOG_STEP_TIME, 1, false}, /* DeepSpeed-Chat, of which the next are parts */

@@ -50,6 +50,22 @@ static int64_t steps_of(const struct log_series *series)
     return more >= 1 && more <= TOGETHER ? more : 1;
 }
 
+/* Is the time of the present line that of the last one, in a log of whole seconds or of short
+ * steps? Then its steps last until a line has another time. */
+static bool waits(const struct log_series *series)
+{
+    return series->now.time != STORE_ABSENT && series->now.time == series->last_time &&
+           series->last_index != STORE_ABSENT && series->index > series->last_index &&
+           series->index - series->last_index <= TOGETHER;
+}
+
+/* Do the steps since the last time fill only a part of a second? A log begins within one. */
+static bool is_part(const struct log_series *series)
+{
+    return series->shared && !series->begins && series->now.time > series->last_time &&
+           series->now.time % (int64_t)SECOND == 0 && series->last_time % (int64_t)SECOND == 0;
+}
+
 /* ns of one step: as the line says, also as steps per second, else from the times of this line and
  * the one before if they are exact enough, else the mean since the start. NAN: not known. */
 static double step_ns(const struct log_series *series, int64_t steps)
@@ -61,7 +77,7 @@ static double step_ns(const struct log_series *series, int64_t steps)
                  series->last_index != STORE_ABSENT && series->index > series->last_index &&
                  series->now.time > series->last_time &&
                  !(series->now.coarse && series->now.time - series->last_time < COARSE_MOST);
-    if (!isfinite(said) && dated)
+    if (!isfinite(said) && dated && !is_part(series))
         said = (double)(series->now.time - series->last_time) / (double)steps;
     if (!isfinite(said))
         said = value_of(series, LOG_MEAN_TIME, 1e-9, STEP_S_MOST) * SECOND;
@@ -175,6 +191,12 @@ static int end_step(struct log_series *series)
     }
     if (!rc && end != STORE_ABSENT)
         rc = write_values(series, end);
+    if (!isfinite(ns) && waits(series)) {
+        series->shared = true;
+        return rc;
+    }
+    series->begins = series->last_time != STORE_ABSENT && series->now.time > series->last_time;
+    series->shared = false;
     series->last_index = series->index;
     series->last_time = series->now.time;
     series->consumed_tokens = value_of(series, LOG_CONSUMED_TOKENS, 0, AMOUNT_MOST);

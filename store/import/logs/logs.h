@@ -172,7 +172,10 @@ struct log_series {
     uint64_t label; /* of the progress bar that it is of, and how long that was there */
     int64_t elapsed;
     int64_t base; /* added to the steps of progress bars, which begin anew in each epoch */
+    /* Of the last step whose time is known; lines of one second have none but the first. */
     int64_t last_index, last_time, last_end;
+    bool shared;         /* other lines have the same time */
+    bool begins;         /* a line with an earlier time came before: the second is read whole */
     int64_t engine_time; /* of a line of DeepSpeed since the last line of a step */
     double consumed_tokens, consumed_samples;
     struct log_values settings;    /* what the program said of all steps before the first one */

@@ -139,7 +139,7 @@ def composer():
 def fairseq():
     return ([f"{stamp(START + 4 * k)} | INFO | train_inner | epoch 001:    {100 * k} / 5000 loss={9 - 0.1 * k:.3f}, ppl=500.1, wps=1024, ups=0.25, "
              f"wpb=4096, bsz=64, num_updates={k}, lr=0.0001, gnorm=1.5, train_wall=3, gb_free=20.1, wall=70" for k in range(1, 11)],
-            (9, 2, 10, 4000, 4096, None, {"loss": (10, 8, 8.9), "gradient norm": (10, 1.5, 1.5)}))
+            (10, 1, 10, 4000, 4096, None, {"loss": (10, 8, 8.9), "gradient norm": (10, 1.5, 1.5)}))
 
 
 def lightning_csv():
@@ -293,6 +293,15 @@ def month_first():
             (19, 2, 20, 2000, None, None, {"loss": (20, 2.5, 2.5)}))
 
 
+def whole_seconds(first, every):
+    """Many lines have one second, of which the first is not whole: its steps and those of the last one have no time."""
+    def log():
+        lines = [f"{stamp(START + (35 + k) / 50)} INFO step {k} loss 2.5" for k in range(0, 300, every)]
+        return lines, (250, first, first + 249, 20, None, None, {"loss": (300 // every, 2.5, 2.5)})
+    log.__name__ = f"whole_seconds_{every}"
+    return log
+
+
 def begins_with(name, *first):
     """A log in front of which something else was printed."""
     def log():
@@ -432,7 +441,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
