@@ -70,6 +70,16 @@ static bool separates(char letter)
     return letter && strchr("|,;{}]\t", letter) != NULL;
 }
 
+/* Does the text begin with "/step", of a step of training? In "loss: 2.5 sec/step: 0.02" that is
+ * part of the next name. */
+static bool is_per_step(const char *text)
+{
+    size_t bytes = *text == '/' ? 1 + strspn(text + 1, LETTERS) : 0;
+    return bytes && !strchr(":=", text[bytes] ? text[bytes] : ' ') &&
+           (!strncmp(text, "/step", 5) || !strncmp(text, "/iter", 5) ||
+            !strncmp(text, "/batch", 6));
+}
+
 /* The unit directly behind a number, or one space behind; NULL: none. */
 static const struct unit *unit_at(const char *text)
 {
@@ -77,7 +87,8 @@ static const struct unit *unit_at(const char *text)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         size_t length = strlen(units[i].text);
         if (!strncmp(text, units[i].text, length) && !is_word(text[length]) &&
-            text[length] != '/' && text[length] != ':' && text[length] != '=')
+            (text[length] != '/' || (units[i].time && is_per_step(text + length))) &&
+            text[length] != ':' && text[length] != '=')
             return &units[i];
     }
     return NULL;
@@ -186,12 +197,20 @@ static void keep_by_unit(struct log_values *values, const struct number *number)
 {
     const char *next = number->end + (*number->end == ' ');
     bool bare = number->name_bytes < 3 && strcspn(number->name, LETTERS) >= number->name_bytes;
-    if (number->has_unit && bare)
+    if (number->has_unit && (bare || is_per_step(number->end)))
         keep(values, LOG_STEP_TIME, number->value);
     else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
         keep(values, LOG_TOKENS_PER_S, number->value);
-    else if (!strncmp(next, "step/s", 6) || !strncmp(next, "steps/s", 7))
+    else if (!strncmp(next, "step/s", 6) || !strncmp(next, "steps/s", 7) ||
+             !strncmp(number->end, " it/s", 5)) /* tqdm has no space there */
         keep(values, LOG_STEPS_PER_S, number->value);
+}
+
+/* ns since 1970 of a time in seconds or ms, from 2001 to 2096; STORE_ABSENT: it is none. */
+static int64_t date_of(double value)
+{
+    double seconds = value > 1e12 ? value / 1e3 : value;
+    return seconds > 1e9 && seconds < 4e9 ? (int64_t)(seconds * 1e9) : STORE_ABSENT;
 }
 
 /* Keeps a number whose name is known. The number of a step is whole: else it is how long the
@@ -201,15 +220,15 @@ static void keep_known(struct log_values *values, const struct number *number, e
                        double scale, bool needs_unit)
 {
     bool step = what == LOG_STEP || what == LOG_GLOBAL_STEP;
-    if (needs_unit && !number->has_unit && what == LOG_STEP_TIME && values->bare_time <= 0)
+    bool bare = needs_unit && !number->has_unit && what == LOG_STEP_TIME;
+    if ((bare || what == LOG_TIMESTAMP) && values->time == STORE_ABSENT)
+        values->time = date_of(number->value);
+    if (bare && values->bare_time <= 0 && date_of(number->value) == STORE_ABSENT)
         values->bare_time = number->value;
     if ((needs_unit && !number->has_unit) ||
         (what == LOG_MEMORY && scale < 2 && !number->has_size) ||
         (step && (number->has_unit || number->value != floor(number->value))))
         return;
-    if (what == LOG_TIMESTAMP && values->time == STORE_ABSENT && number->value > 1e9 &&
-        number->value < 4e9)
-        values->time = (int64_t)(number->value * 1e9);
     keep(values, what, number->has_unit ? number->value : number->value * scale);
 }
 

@@ -64,7 +64,12 @@ static const struct name {
     {"step_time_ms", LOG_STEP_TIME, 1e-3, false},
     {"time_per_step", LOG_STEP_TIME, 1, false},
     {"seconds_per_step", LOG_STEP_TIME, 1, false},
-    {"=seconds", LOG_STEP_TIME, 1, false}, /* MaxText; other seconds are sums */
+    {"sec_per_step", LOG_STEP_TIME, 1, false},
+    {"ms_per_step", LOG_STEP_TIME, 1e-3, false},
+    {"sec_step", LOG_STEP_TIME, 1, false},
+    {"ms_step", LOG_STEP_TIME, 1e-3, false},
+    {"=time_ms", LOG_STEP_TIME, 1e-3, false}, /* with other words it may be of a part */
+    {"=seconds", LOG_STEP_TIME, 1, false},    /* MaxText; other seconds are sums */
     {"time", LOG_STEP_TIME, 1, true},
     {"dt", LOG_STEP_TIME, 1, true},
     {"timing_s_step", LOG_STEP_TIME, 1, false},   /* verl */
@@ -87,6 +92,8 @@ static const struct name {
     {"total_time", LOG_NOTHING, 1, false},
     {"remaining_time", LOG_NOTHING, 1, false},
     {"timestamp", LOG_TIMESTAMP, 1, false},
+    {"ts", LOG_TIMESTAMP, 1, false},
+    {"wall_time", LOG_TIMESTAMP, 1, false},
 
     {"global_batch_size", LOG_BATCH, 1, false},
     {"total_batch_size", LOG_TOTAL_BATCH, 1, false}, /* llm.c, nanochat: tokens */

@@ -144,8 +144,27 @@ static int64_t elapsed_in(const char *line)
     return STORE_ABSENT;
 }
 
+/* Seconds since 1970 that a line begins with, also in brackets; *end: behind them. STORE_ABSENT: it
+ * does not. */
+static int64_t seconds_at(const char *line, const char **end)
+{
+    const char *text = line + (*line == '[');
+    if (!has_shape(text, "0000000000") || *text < '1' || *text > '3')
+        return STORE_ABSENT;
+    int64_t seconds = digits(text, 5) * INT64_C(100000) + digits(text + 5, 5);
+    *end = text + 10;
+    int64_t fraction = **end == '.' ? fraction_of(end) : 0;
+    return strchr(" ]:,\t", **end) && **end ? seconds * SECOND + fraction : STORE_ABSENT;
+}
+
 int64_t log_take_time(char *line, size_t bytes)
 {
+    const char *behind;
+    int64_t since = seconds_at(line, &behind);
+    if (since != STORE_ABSENT) {
+        memset(line, '|', (size_t)(behind - line));
+        return since;
+    }
     for (char *text = line; text < line + bytes; text++) {
         const struct shape *shape = shape_of(text, line);
         const char *end;

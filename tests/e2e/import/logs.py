@@ -302,6 +302,27 @@ def whole_seconds(first, every):
     return log
 
 
+def says(name, line, first=1, ms=20):
+    """A log of 50 lines: `line` makes one of the number of a step, which takes 20 ms."""
+    def log():
+        return [line(k) for k in range(50)], (50 - first, first, 49, ms, None, None, {"loss": (50, 2.5, 2.5)})
+    log.__name__ = "says_" + name
+    return log
+
+
+TIMES = [says("ms_per_step", lambda k: f"epoch 0 | step {k} | loss 2.5 | 20.0 ms/step", 0),
+         says("took_per_step", lambda k: f"step {k} loss 2.5 took 20.0ms/step", 0),
+         says("seconds_per_step", lambda k: f"step: {k} loss: 2.5 sec/step: 0.02", 0),
+         says("steps_per_second", lambda k: f"Iteration {k} loss 2.5 (50.0 it/s)", 0),
+         says("time_ms", lambda k: json.dumps({"iter": k, "loss": 2.5, "time_ms": 20.0}), 0),
+         says("time", lambda k: json.dumps({"step": k, "loss": 2.5, "time": START + k}), ms=1000),
+         says("ts", lambda k: json.dumps({"step": k, "loss": 2.5, "ts": START + k}), ms=1000),
+         says("wall_time", lambda k: json.dumps({"step": k, "loss": 2.5, "wall_time": START + k}), ms=1000),
+         says("timestamp_ms", lambda k: json.dumps({"step": k, "loss": 2.5, "timestamp": 1000 * START + 20 * k})),
+         says("epoch_seconds", lambda k: f"{START + k // 50}.{20 * k % 1000:03d} INFO step {k} loss 2.5"),
+         says("epoch_seconds_in_brackets", lambda k: f"[{START + k // 50}.{20 * k % 1000:03d}000] step {k} loss 2.5")]
+
+
 def begins_with(name, *first):
     """A log in front of which something else was printed."""
     def log():
@@ -441,7 +462,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
