@@ -15,6 +15,8 @@
 #define CHUNK       (1u << 20)
 #define TOOL_LINES  2000 /* that may name the program: libraries that it uses write lines, too */
 #define LINES_KNOWN 2    /* lines of steps that make a text a log */
+#define DRAWN_KNOWN 3    /* times that a bar without a loss is drawn again in a log */
+#define UNNUMBERED  "{'loss': "
 
 struct reading {
     struct imp_rows rows;
@@ -24,8 +26,9 @@ struct reading {
     int64_t lines;
     struct log_table table;
     struct log_bars bars;
-    bool begun;  /* the first line was read */
-    bool counts; /* the second time: the lines become steps */
+    bool unnumbered; /* a line is one of HF Trainer, which has no number of the step */
+    bool begun;      /* the first line was read */
+    bool counts;     /* the second time: the lines become steps */
     char line[LOG_LINE_MOST + 1];
     size_t bytes;
 };
@@ -84,9 +87,29 @@ static void read_values(const struct log_table *table, char *line, size_t bytes,
         log_line_read(line, bytes, values);
 }
 
+/* Is the line a drawing of a bar of tqdm that may be of training, with a speed, and the same bar as
+ * the one before? */
+static bool draws_again(const struct log_values *values, uint64_t *bar)
+{
+    if (!values->progress || !values->bar || values->other_bar || !values->has[LOG_STEP_TIME])
+        return false;
+    bool again = values->bar == *bar;
+    *bar = values->bar;
+    return again;
+}
+
+/* Does a line begin as those of HF Trainer do, which has no number of the step without its bar? */
+static bool is_unnumbered(const char *line)
+{
+    return !strncmp(line, UNNUMBERED, strlen(UNNUMBERED));
+}
+
+/* Is it a log: have two lines the number of a step, and does one tell more of it, or is one bar
+ * drawn again and again? */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    int steps = 0;
+    int steps = 0, drawn = 0, unnumbered = 0;
+    uint64_t bar = 0;
     bool told = false;
     struct log_table table;
     if (!is_text(head, bytes))
@@ -101,10 +124,12 @@ static bool recognises(const unsigned char *head, size_t bytes)
         line[used] = '\0';
         read_values(&table, line, used, &values);
         steps += values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP];
-        told |= log_values_tell(&values);
+        drawn += draws_again(&values, &bar);
+        unnumbered += is_unnumbered(line);
+        told |= log_values_tell(&values) || drawn >= DRAWN_KNOWN;
         at += length + 1;
     }
-    return steps >= LINES_KNOWN && told;
+    return (steps >= LINES_KNOWN && told) || unnumbered >= LINES_KNOWN;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------- */
@@ -113,6 +138,7 @@ static int end_line(struct reading *reading)
 {
     struct log_values values;
     reading->line[reading->bytes] = '\0';
+    reading->unnumbered |= is_unnumbered(reading->line);
     if (!reading->tool)
         reading->tool = log_tool_of(reading->line);
     if (!reading->counts && reading->lines++ < TOOL_LINES)
@@ -210,7 +236,13 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
     }
     if (!rc)
         rc = store_commit(run->db);
-    if (!rc && !reading->series.steps)
+    bool numbered = reading && (reading->bars.count || reading->series.index != STORE_ABSENT);
+    if (!rc && !reading->series.steps && reading->unnumbered && !numbered)
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "keep the progress bar (disable_tqdm=False), or give the event file that "
+                        "report_to=\"tensorboard\" writes",
+                        "%s: a log of Hugging Face Trainer without the numbers of its steps", path);
+    else if (!rc && !reading->series.steps)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "print the time of a step, or the time of each line: "
                         "logging.basicConfig(format='%(asctime)s %(message)s')",

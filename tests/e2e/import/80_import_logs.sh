@@ -33,6 +33,8 @@ refused() { # STATUS FILE WORDS
 }
 refused 3 made/untimed.log 'a log of steps that has no times'
 refused 3 made/prose.txt 'not a trace'
+refused 3 made/loads.log 'not a trace'
+refused 3 made/unnumbered.log 'Hugging Face Trainer without the numbers of its steps'
 refused 3 made/untimed.tsv 'a log of steps that has no times'
 refused 3 made/bracket.txt 'not a trace that tacho can read'
 refused 3 made/bars.log 'a log of steps that has no times'

@@ -279,6 +279,11 @@ def checking_bars():
     return lines, (400, 1, 400, 1000, None, None, {"loss": (400, 2.5, 2.5)})
 
 
+def silent_bars():
+    """Nothing but a bar, which has no loss."""
+    return [bar(k, 200, k // 4, "4.00it/s", "Epoch: ") + "\r" for k in range(1, 201)], (200, 1, 200, 250, None, None, {})
+
+
 def loading_bars():
     """What is loaded and mapped before has bars with more steps than the training has; at its end that is drawn again."""
     lines = ["loading", ""]
@@ -462,7 +467,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, silent_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
@@ -572,6 +577,8 @@ def make(folder):
            "none.tfevents": record(field(1, 1.0) + field(3, "brain.Event:2")),
            "rounded.log": "".join(repr({**line, "train_speed(s/it)": f"{line['train_speed(s/it)']:.4g}"}) + "\n"
                                   for line in swift_lines(1000)).encode(),
+           "loads.log": "".join(bar(k, 50, k, "1.00s/it", "Loading weights: ") + "\r" for k in range(51)).encode(),
+           "unnumbered.log": b"{'loss': 2.5, 'grad_norm': 1.5, 'learning_rate': 4.75e-05, 'epoch': 0.1}\n" * 9,
            "untimed.tsv": b"step\tloss\n10\t8.5\n20\t7.5\n", "main.log": b"s:0 tel:11.0095\ns:0 trl:11.0116 lr:0.000001 norm:14.96\n",
            "log.txt": b"0 val 10.9519\n0 train 10.955011\n1 train 10.935991\n",
            "bracket.txt": b"[2026-03-02 20:15:35,218][exporter][WARNING] - not supported\n" * 9,
