@@ -114,8 +114,13 @@ static void add_bar(struct log_bars *bars, const struct log_values *values, bool
     }
     bars->last = bar;
     if (bar) {
+        double step = values->value[LOG_STEP];
         bar->lines++;
+        bar->since++;
         bar->told += tells;
+        bar->begun += bar->lines == 1 || step < bar->step;
+        bar->step = step;
+        bar->most = step > bar->most ? step : bar->most;
     }
 }
 
@@ -163,6 +168,19 @@ static int digits_of(double value)
     return digits;
 }
 
+/* Notes the bar that a loss follows: the last one; of an epoch that was evaluated, too, the one
+ * with most lines in it. */
+static void credit(struct log_bars *bars, bool evaluated)
+{
+    struct log_bar *of = bars->last;
+    for (size_t i = 0; i < bars->count; i++)
+        if (evaluated && bars->bar[i].since > of->since)
+            of = &bars->bar[i];
+    of->after++;
+    for (size_t i = 0; i < bars->count; i++)
+        bars->bar[i].since = 0;
+}
+
 void log_bars_add(struct log_bars *bars, const struct log_values *values)
 {
     bool tells = log_values_tell(values);
@@ -182,7 +200,19 @@ void log_bars_add(struct log_bars *bars, const struct log_values *values)
     else if (has_step(values))
         *(says_more(values) ? &bars->own : &bars->bare) += 1;
     if (values->has[LOG_LOSS] && !values->engine && bars->last)
-        bars->last->after++;
+        credit(bars, values->has[LOG_EVAL_LOSS]);
+}
+
+/* Does the bar that tells count epochs, in each of which the finest one begins anew? */
+static bool has_inner(const struct log_bars *bars, const struct log_bar *finest, int64_t told)
+{
+    for (size_t i = 0; i < bars->count; i++) {
+        const struct log_bar *bar = &bars->bar[i];
+        if (bar->told == told && !finest->told && bar->most >= 2 &&
+            (double)finest->begun >= bar->most / 2 && finest->lines >= 2 * bar->lines)
+            return true;
+    }
+    return false;
 }
 
 void log_bars_end(struct log_bars *bars)
@@ -197,7 +227,8 @@ void log_bars_end(struct log_bars *bars)
         finest = finest && finest->lines >= bar->lines ? finest : bar;
     }
     bool numbered = bars->own >= LINES_KNOWN && bars->timed >= bars->own / 2;
-    bool one = finest && !told && (!after || finest->lines / FINER >= lines);
+    bool one =
+        finest && (told ? has_inner(bars, finest, told) : !after || finest->lines / FINER >= lines);
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
         bar->trains = told || numbered ? bar->told > 0 : bar->after && bar->after * RARE >= after;

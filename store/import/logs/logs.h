@@ -121,6 +121,9 @@ bool log_table_read(const struct log_table *table, char *line, size_t bytes,
 struct log_bar {
     uint64_t key;
     int64_t lines, told, after;
+    int64_t since;     /* lines since the last line with a loss */
+    int64_t begun;     /* how often it began anew */
+    double step, most; /* of the last line, the largest one */
     bool trains;
 };
 

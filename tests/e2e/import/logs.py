@@ -284,6 +284,24 @@ def silent_bars():
     return [bar(k, 200, k // 4, "4.00it/s", "Epoch: ") + "\r" for k in range(1, 201)], (200, 1, 200, 250, None, None, {})
 
 
+def epochs_with_loss():
+    """Only the bar of epochs shows a loss."""
+    lines = []
+    for e in range(1, 5):
+        lines += [bar(k, 60, k // 2, "2.00it/s") + "\r" for k in range(5, 61, 5)]
+        lines += [bar(e - 1, 4, 30 * e, "30.00s/it, loss=2.5"), bar(e, 4, 30 * e, "30.00s/it, loss=2.5")]
+    return lines, (236, 5, 240, 500, None, None, {})
+
+
+def two_bars_an_epoch():
+    """A bar of training, one of the evaluation, and then the losses of both."""
+    lines = []
+    for e in range(1, 4):
+        lines += [bar(k, 60, k // 2, "2.00it/s") + "\r" for k in range(5, 61, 5)] + [bar(k, 15, k // 10, "10.00it/s") + "\r" for k in (0, 8, 15)]
+        lines.append(f"Epoch {e}: train loss 2.5, val loss 3.5")
+    return lines, (176, 5, 180, 500, None, None, {"loss": (3, 2.5, 2.5)})
+
+
 def loading_bars():
     """What is loaded and mapped before has bars with more steps than the training has; at its end that is drawn again."""
     lines = ["loading", ""]
@@ -467,7 +485,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, silent_bars, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, silent_bars, epochs_with_loss, two_bars_an_epoch, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
