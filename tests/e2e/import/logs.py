@@ -259,6 +259,18 @@ def named_bars():
     return lines, (161, 0, 160, 50, None, None, {"learning rate": (161, 1e-4, 1e-4)})
 
 
+def generator():
+    """The name of a program is no word of its bar: the bar has a loss."""
+    lines = [f"Generator: [{k}/200] loss {3 - 0.005 * k:.3f} time 0.12" for k in range(0, 200, 10)]
+    return lines, (191, 0, 190, 120, None, None, {"loss": (20, 2.05, 3)})
+
+
+def two_brackets():
+    """Epoch and step in brackets, one behind the other."""
+    lines = [f"Train: [{e}/2][{k}/50]\ttime 0.3500 (0.3500)\tloss 6.9 (6.9)\tlr 0.001" for e in range(2) for k in range(0, 50, 10)]
+    return lines, (91, 0, 90, 350, None, None, {})
+
+
 def late_losses():
     """The bar of an evaluation is drawn at its end, too, and then the loss of a step before it is printed."""
     lines = []
@@ -485,7 +497,7 @@ def tabs():
     return ["step\tloss\tstep_time"] + [f"{k}\t{5 - 0.1 * k:.1f}\t0.25" for k in range(1, 21)], (20, 1, 20, 250, None, None, {"loss": (20, 3, 4.9)})
 
 
-LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, late_losses, checking_bars, silent_bars, epochs_with_loss, two_bars_an_epoch, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
+LOGS = [*BEGINNINGS, *TIMES, evaluation_bars, nested_bars, named_bars, generator, two_brackets, late_losses, checking_bars, silent_bars, epochs_with_loss, two_bars_an_epoch, loading_bars, month_first, whole_seconds(16, 1), whole_seconds(21, 10), deepspeed_settings, deepspeed_chat, swift_json, swift_bars, progress_lines, last_bars, two_processes, epochs, llmc_table,
         nano_gpt_tokens, olmo, tabs, mmengine, pictures, timm, detectron2, clu, llama_factory, swift, verl, megatron_deepspeed, megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart, maxtext,
         composer, fairseq, lightning_csv, tracker_csv]
 
