@@ -11,6 +11,20 @@
     "give each step a tf.profiler.experimental.Trace(\"train\", step_num=N), or profile with the " \
     "callback TensorBoard of Keras"
 
+/* What profilers of Ascend's NPUs say; they have the same options. */
+#define NPU(profiler, shapes) \
+    { \
+        [AN_SAY_CALLS] = \
+            "record the host, too, with its aclrt calls: " profiler ", activities CPU and NPU", \
+        [AN_SAY_OPERATORS] = "record with " profiler ", activities CPU and NPU", \
+        [AN_SAY_SHAPES] = (shapes), \
+        [AN_SAY_STEPS] = "record with " profiler " and call its step() after each update", \
+        [AN_SAY_RANGES] = "mstx ranges", \
+        [AN_SAY_STACKS] = profiler ", activities CPU and NPU, with with_stack=True", \
+        [AN_SAY_SYNCS] = profiler " with profiler_level Level1 or higher", \
+        [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them" \
+    }
+
 static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
     [AN_RECORDER_JAX] =
         {[AN_SAY_CALLS] = "profile with host_tracer_level 2 (jax.profiler.ProfileOptions)",
@@ -40,27 +54,8 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
              "tf.profiler.experimental.Trace(\"...\") around input, logging and checkpoints",
          [AN_SAY_STACKS] = "tf.profiler.experimental with python_tracer_level 1"},
     [AN_RECORDER_ASCEND] =
-        {[AN_SAY_CALLS] =
-             "record the host, too, with its aclrt calls: torch_npu.profiler, activities CPU "
-             "and NPU",
-         [AN_SAY_OPERATORS] = "record with torch_npu.profiler, activities CPU and NPU",
-         [AN_SAY_SHAPES] = "record with torch_npu.profiler, record_shapes=True",
-         [AN_SAY_STEPS] = "record with torch_npu.profiler and call its step() after each update",
-         [AN_SAY_RANGES] = "mstx ranges",
-         [AN_SAY_STACKS] = "torch_npu.profiler, activities CPU and NPU, with with_stack=True",
-         [AN_SAY_SYNCS] = "torch_npu.profiler with profiler_level Level1 or higher",
-         [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them"},
-    [AN_RECORDER_MINDSPORE] =
-        {[AN_SAY_CALLS] =
-             "record the host, too, with its aclrt calls: mindspore.profiler, activities CPU "
-             "and NPU",
-         [AN_SAY_OPERATORS] = "record with mindspore.profiler, activities CPU and NPU",
-         [AN_SAY_SHAPES] = "give --flops-per-step",
-         [AN_SAY_STEPS] = "record with mindspore.profiler and call its step() after each update",
-         [AN_SAY_RANGES] = "mstx ranges",
-         [AN_SAY_STACKS] = "mindspore.profiler, activities CPU and NPU, with with_stack=True",
-         [AN_SAY_SYNCS] = "mindspore.profiler with profiler_level Level1 or higher",
-         [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them"},
+        NPU("torch_npu.profiler", "record with torch_npu.profiler, record_shapes=True"),
+    [AN_RECORDER_MINDSPORE] = NPU("mindspore.profiler", "give --flops-per-step"),
     [AN_RECORDER_ROCM] =
         {[AN_SAY_CALLS] = "record the calls of HIP, too: rocprofv3 --hip-trace",
          [AN_SAY_OPERATORS] = "mark them with roctx ranges (rocprofv3 --marker-trace)",

@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "store/import/logs/logs.h"
 
@@ -29,20 +28,12 @@ bool log_values_tell(const struct log_values *values)
     return values->has[LOG_STEP_TIME] && !values->progress;
 }
 
-/* Is one of the words in the label of a bar, in letters of any case? */
+/* Is one of the words in the label of a bar? */
 static bool has_word(const char *line, const char *number, const char *const *words, size_t count)
 {
-    for (const char *text = line; text < number && *text != '%';) {
-        size_t length = 0;
-        while (text + length < number &&
-               (isalpha((unsigned char)text[length]) || text[length] == '_'))
-            length++;
-        for (size_t i = 0; i < count; i++)
-            if (length == strlen(words[i]) && !strncasecmp(text, words[i], length))
-                return true;
-        text += length ? length : 1;
-    }
-    return false;
+    size_t bytes = (size_t)(number - line);
+    const char *percent = memchr(line, '%', bytes);
+    return log_has_word(line, percent ? (size_t)(percent - line) : bytes, "_", words, count);
 }
 
 bool log_bar_is_other(const char *line, const char *number)

@@ -227,6 +227,21 @@ enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *n
     return what;
 }
 
+bool log_has_word(const char *text, size_t bytes, const char *joined, const char *const *words,
+                  size_t count)
+{
+    for (size_t i = 0, length; i < bytes; i += length ? length : 1) {
+        for (length = 0;
+             i + length < bytes && text[i + length] &&
+             (isalpha((unsigned char)text[i + length]) || strchr(joined, text[i + length]));)
+            length++;
+        for (size_t word = 0; word < count; word++)
+            if (length == strlen(words[word]) && !strncasecmp(text + i, words[word], length))
+                return true;
+    }
+    return false;
+}
+
 const char *log_tool_of(const char *line)
 {
     for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)

@@ -72,6 +72,10 @@ struct log_values {
 /* What a name means; it ends with the words of one of the table. *scale: the factor of values;
  * *needs_unit: only a value with a unit of time counts. */
 enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit);
+/* Is one of the words in a text, in letters of any case? Other characters than letters and those of
+ * `joined` end a word. */
+bool log_has_word(const char *text, size_t bytes, const char *joined, const char *const *words,
+                  size_t count);
 /* The program that writes lines like this one; NULL: not known. */
 const char *log_tool_of(const char *line);
 /* All programs that write lines like this one, a bit for each. */

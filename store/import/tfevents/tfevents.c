@@ -5,12 +5,10 @@
  * some tags by step and others by epoch or by tokens, so that the steps are those of one tag only.
  * tensorflow/core/util/event.proto and framework/summary.proto have the numbers of the fields.
  */
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "store/import/input/protobuf.h"
 #include "store/import/input/whole.h"
@@ -241,15 +239,8 @@ static bool is_evaluation(const struct store_intern *tags, size_t index)
 {
     static const char *const words[] = {"val", "valid", "validation", "eval", "evaluation", "test"};
     const struct store_intern_entry *entry = &tags->entry[index];
-    const char *tag = tags->arena + entry->offset;
-    for (size_t i = 0, length; i < entry->bytes; i += length ? length : 1) {
-        for (length = 0; i + length < entry->bytes && isalpha((unsigned char)tag[i + length]);)
-            length++;
-        for (size_t word = 0; word < sizeof words / sizeof *words; word++)
-            if (length == strlen(words[word]) && !strncasecmp(tag + i, words[word], length))
-                return true;
-    }
-    return false;
+    return log_has_word(tags->arena + entry->offset, entry->bytes, "", words,
+                        sizeof words / sizeof *words);
 }
 
 /* Chooses the tag with most values, the first of them in the file; one of evaluations only if there
