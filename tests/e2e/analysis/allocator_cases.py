@@ -58,15 +58,20 @@ def random_program(allocator, seed, steps=200, least=9, most=26, pools=((0, 0),)
 # ---- what is read
 
 
-def pools_that_events_name():
-    """A private pool that is given back before the snapshot: only events name it."""
-    allocator = Allocator(names_pools=True)
+def fill_private_pool(allocator):
+    """Uses a private pool, and gives it back."""
     allocator.malloc(100)
     for _ in range(3):
         allocator.free(allocator.malloc(1000 * MB))
         for block in [allocator.malloc(100 * MB, pool=(0, 1)) for _ in range(10)]:
             allocator.free(block)
     allocator.empty_cache((0, 1))
+
+
+def pools_that_events_name():
+    """A private pool that is given back before the snapshot: only events name it."""
+    allocator = Allocator(names_pools=True)
+    fill_private_pool(allocator)
     device = device_of(allocator, "named.pickle")
     same("a named pool", (device["exact"], device["replayed"]), (True, 34))
 
@@ -215,12 +220,7 @@ def other_settings():
 def replay_that_misses():
     """A private pool that no event names, and that is gone: the replay takes it for the common one, and nothing is advised."""
     allocator = Allocator()
-    allocator.malloc(100)
-    for _ in range(3):
-        allocator.free(allocator.malloc(1000 * MB))
-        for block in [allocator.malloc(100 * MB, pool=(0, 1)) for _ in range(10)]:
-            allocator.free(block)
-    allocator.empty_cache((0, 1))
+    fill_private_pool(allocator)
     device = device_of(allocator, "missed.pickle")
     same("missed", (device["exact"], device["best_setting"]), (False, None))
     if device["settings"][0]["reserved_peak_bytes"] >= 0.9 * device["reserved_peak_bytes"]:
