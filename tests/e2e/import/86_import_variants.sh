@@ -28,7 +28,7 @@ import events.out.tfevents.1.mixed mixed.tacho
 is "steps beside epochs" "$(rows_of mixed.tacho 'SELECT count(*), min("end" - start), max("end" - start), max("index") FROM step')" \
     299,1000000000,1000000000,300
 is "all series" "$(rows_of mixed.tacho "SELECT t.name, count(*) FROM counter c JOIN track t ON t.id = c.track GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
-    'Loss/val,3 train/interval_loss,300 '
+    'Loss/val,3 train/interval_loss,300 train/loss vs samples,300 '
 
 # Chakra: times of day, exact; names with escapes; communication without a duration is a loss
 import linked.json linked.tacho

@@ -12,10 +12,11 @@ DAY_US = 1_700_000_000_000_000  # us since 1970
 
 
 def mixed_axes():
-    """A loss of each step of 1 s whose name holds "val", and one of validation whose step is the epoch."""
+    """A loss of each step of 1 s whose name holds "val", the same by samples, and one of validation by epoch."""
     out = record(field(1, 1_700_000_000.0) + field(3, "brain.Event:2"))
     for step in range(1, 301):
         out += record(field(1, 1_700_000_000.0 + step) + field(2, step) + field(5, scalar("train/interval_loss", 2.0)))
+        out += record(field(1, 1_700_000_000.1 + step) + field(2, 64 * step) + field(5, scalar("train/loss vs samples", 2.0)))
         if step % 100 == 0:
             out += record(field(1, 1_700_000_000.5 + step) + field(2, step // 100 - 1) + field(5, scalar("Loss/val", 3.0)))
     return out
