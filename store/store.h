@@ -118,6 +118,13 @@ struct store_loss {
  * places or whole files, and how many events these had is not known. */
 enum store_loss_kind { STORE_LOSS_NONE, STORE_LOSS_EVENTS, STORE_LOSS_PLACES };
 enum store_loss_kind store_loss_kind(const char *source, const char *reason);
+/* A collective as tacho writes it ("all_reduce"), of a name that begins with it however it is
+ * written (AllReduce, allreduce_coalesced, _reduce_scatter_base); NULL: it begins with none. *used
+ * (may be NULL): bytes of the name that say it. */
+const char *store_collective(const char *name, size_t bytes, size_t *used);
+/* The same of the first word of a text that begins with one: "ncclDevKernel_AllReduce_Sum_f32",
+ * "Default/AllGather-op5". For texts that are known to name communication. */
+const char *store_collective_in(const char *text, size_t bytes);
 /* Followed by the id of a process: events that it lost. */
 #define STORE_METRIC_LOST "lost.process."
 struct store_metric {

@@ -68,20 +68,6 @@ static uint64_t members(const char *payload)
     return list && list[length] ? hash_bytes(list, length) : 0;
 }
 
-/* The collective that the name of an NCCL or RCCL kernel says; the name itself if it says none. */
-static const char *kind_of_kernel(const char *name)
-{
-    static const char *const parts[][2] = {
-        {"AllReduce", "all_reduce"},         {"AllGather", "all_gather"},
-        {"ReduceScatter", "reduce_scatter"}, {"Broadcast", "broadcast"},
-        {"AllToAll", "all_to_all"},          {"Reduce", "reduce"},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(name, parts[i][0]))
-            return parts[i][1];
-    return name;
-}
-
 #define GLOO "gloo:"
 
 static bool is_gloo(const char *name)
@@ -104,7 +90,8 @@ bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *o
     const char *name = is_gloo(text) ? text + 5 : text;
     if (detail && *detail->collective)
         name = detail->collective;
-    const char *kind = ours || is_gloo(text) ? name : kind_of_kernel(name);
+    const char *of_kernel = ours || is_gloo(text) ? NULL : store_collective_in(name, strlen(name));
+    const char *kind = of_kernel ? of_kernel : name;
     size_t kind_index = kind_of(kind);
     *out =
         (struct an_comm_call){.name = name,

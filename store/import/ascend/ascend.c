@@ -38,7 +38,7 @@ struct reading {
     struct imp_map lines;   /* pid, tid -> enum line */
     struct imp_map devices; /* pid -> number of the NPU */
     char program[24];       /* pid of the Python process, as JSON; "": none */
-    char device[24], stream[24], correlation[24];
+    char device[24], stream[24], correlation[24], collective[24];
     int64_t rank; /* of the capture; STORE_ABSENT: not known */
     struct ascend_steps steps;
     int rc;      /* of noting steps */
@@ -201,24 +201,6 @@ static void translate_task(struct reading *reading, struct kj_event *event, int6
     }
 }
 
-/* The kind of a collective of a graph, which has the name of its node: "Default/AllReduce-op5_0".
- */
-static const char *collective_of(struct kj_span name)
-{
-    static const char *const kinds[][2] = {{"AllReduce", "\"all_reduce\""},
-                                           {"AllGather", "\"all_gather\""},
-                                           {"ReduceScatter", "\"reduce_scatter\""},
-                                           {"AllToAll", "\"all_to_all\""},
-                                           {"AlltoAll", "\"all_to_all\""},
-                                           {"Broadcast", "\"broadcast\""},
-                                           {"Send", "\"send\""},
-                                           {"Receive", "\"recv\""}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (holds(name, kinds[i][0]))
-            return kinds[i][1];
-    return "\"collective\"";
-}
-
 /* Of the threads of HCCL those that hold whole collectives count; the planes below them hold the
  * pieces of which they are made. */
 static bool translate_collective(struct reading *reading, struct kj_event *event, int64_t pid)
@@ -232,9 +214,14 @@ static bool translate_collective(struct reading *reading, struct kj_event *event
     if (!named && !is_line(reading, event, pid, LINE_COLLECTIVES))
         return false;
     event->field[KJ_CAT] = kineto_span("\"kernel\"");
-    if (!named)
+    if (!named) { /* of a graph: it has the name of its node, "Default/AllReduce-op5_0" */
+        struct kj_span name = kineto_inside(event->field[KJ_NAME]);
+        const char *collective = store_collective_in(name.text, name.text ? name.bytes : 0);
+        snprintf(reading->collective, sizeof reading->collective, "\"%s\"",
+                 collective ? collective : "collective");
         kineto_put_argument(event, KINETO_ARG_COLLECTIVE, "Collective name",
-                            kineto_span(collective_of(event->field[KJ_NAME])));
+                            kineto_span(reading->collective));
+    }
     snprintf(reading->stream, sizeof reading->stream, "%" PRId64, 100000 + (tid & 0xffff));
     place_on_device(reading, event, pid, reading->stream);
     return true;

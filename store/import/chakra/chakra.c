@@ -37,25 +37,14 @@ static const char *collective_of(const struct chakra_node *node)
     static const char *const types[] = {
         "all_reduce", "reduce",     "all_gather",     "gather",         "scatter",
         "broadcast",  "all_to_all", "reduce_scatter", "reduce_scatter", "barrier"};
-    static const char *const names[][2] = {
-        {"allreduce", "all_reduce"},         {"all_reduce", "all_reduce"},
-        {"reducescatter", "reduce_scatter"}, {"reduce_scatter", "reduce_scatter"},
-        {"allgather", "all_gather"},         {"all_gather", "all_gather"},
-        {"broadcast", "broadcast"},          {"alltoall", "all_to_all"},
-        {"all_to_all", "all_to_all"},        {"barrier", "barrier"}};
-    char name[256];
     if (node->type == CHAKRA_SEND)
         return "send";
     if (node->type == CHAKRA_RECEIVE)
         return "recv";
     if (node->collective >= 0 && node->collective < (int64_t)(sizeof types / sizeof *types))
         return types[node->collective];
-    snprintf(name, sizeof name, "%.*s", (int)(node->name_bytes < 250 ? node->name_bytes : 250),
-             node->name ? node->name : "");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasestr(name, names[i][0]))
-            return names[i][1];
-    return "collective";
+    const char *collective = store_collective_in(node->name, node->name ? node->name_bytes : 0);
+    return collective ? collective : "collective";
 }
 
 /* Writes a node on the device. */

@@ -64,25 +64,6 @@ static void copy_text(struct ij_text text, char out[TEXT_MOST])
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
-/* The name of a collective as tacho spells it. */
-static const char *collective_of(struct ij_text name)
-{
-    static const char *const names[][2] = {{"AllReduce", "all_reduce"},
-                                           {"ReduceScatter", "reduce_scatter"},
-                                           {"AllGather", "all_gather"},
-                                           {"Broadcast", "broadcast"},
-                                           {"Reduce", "reduce"},
-                                           {"AlltoAll", "all_to_all"},
-                                           {"Gather", "gather"},
-                                           {"Scatter", "scatter"},
-                                           {"Send", "send"},
-                                           {"Recv", "recv"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (ij_is(name, names[i][0]))
-            return names[i][1];
-    return "collective";
-}
-
 /* The rank of the process is its rank in the largest communicator. */
 static int note_rank(struct reading *reading)
 {
@@ -126,7 +107,8 @@ static int put(struct reading *reading, const struct operation *operation, int64
                               .dur = (int64_t)(operation->us * 1000)};
     slice.start = end_us >= 0 && end_us <= TIME_MOST ? end_us * 1000 - slice.dur : -1;
     detail.schema = "tacho.comm";
-    detail.collective = collective_of(operation->name);
+    const char *collective = store_collective(operation->name.text, operation->name.bytes, NULL);
+    detail.collective = collective ? collective : "collective";
     detail.bytes = operation->bytes;
     detail.communicator = reading->origin.communicator;
     detail.ranks = reading->origin.ranks;

@@ -133,26 +133,6 @@ static const struct {
     {"ComplexDouble", "complex128", 16},
 };
 
-static const struct {
-    const char *begins, *name;
-} collectives[] = {
-    {"all_to_all", "all_to_all"},
-    {"alltoall", "all_to_all"},
-    {"allreduce", "all_reduce"},
-    {"all_reduce", "all_reduce"},
-    {"reduce_scatter", "reduce_scatter"},
-    {"reducescatter", "reduce_scatter"},
-    {"allgather", "all_gather"},
-    {"all_gather", "all_gather"},
-    {"broadcast", "broadcast"},
-    {"gather", "gather"},
-    {"scatter", "scatter"},
-    {"reduce", "reduce"},
-    {"send", "send"},
-    {"recv", "recv"},
-    {"barrier", "barrier"},
-};
-
 /* allreduce_coalesced -> all_reduce, _allgather_base -> all_gather; another name stays as it is. */
 static size_t put_collective(struct kineto *kineto, struct kj_span span)
 {
@@ -160,13 +140,11 @@ static size_t put_collective(struct kineto *kineto, struct kj_span span)
     kineto_unescape(&kineto->scratch, span);
     const char *name = kineto->scratch.data;
     size_t bytes = kineto->scratch.bytes;
+    const char *collective = store_collective(name, bytes, NULL);
+    if (collective)
+        return put_text(kineto, collective);
     for (; bytes && *name == '_'; name++)
         bytes--;
-    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        size_t length = strlen(collectives[i].begins);
-        if (bytes >= length && !memcmp(name, collectives[i].begins, length))
-            return put_text(kineto, collectives[i].name);
-    }
     return bytes ? kineto_batch_text(kineto->batch, name, bytes) : 0;
 }
 

@@ -269,22 +269,11 @@ static int decode(struct nsight *nsight, const unsigned char *blob, size_t bytes
 /* The name of a collective by the call of NCCL; NULL: another call. */
 static const char *collective_of(const char *name)
 {
-    static const char *const calls[][2] = {{"ncclAllReduce", "all_reduce"},
-                                           {"ncclReduceScatter", "reduce_scatter"},
-                                           {"ncclReduce", "reduce"},
-                                           {"ncclAllGather", "all_gather"},
-                                           {"ncclBroadcast", "broadcast"},
-                                           {"ncclBcast", "broadcast"},
-                                           {"ncclAlltoAll", "all_to_all"},
-                                           {"ncclAllToAll", "all_to_all"},
-                                           {"ncclGather", "gather"},
-                                           {"ncclScatter", "scatter"},
-                                           {"ncclSend", "send"},
-                                           {"ncclRecv", "recv"}};
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (!strcmp(name, calls[i][0]))
-            return calls[i][1];
-    return NULL;
+    size_t bytes = strlen(name), used = 0;
+    const char *collective = NULL;
+    if (bytes > 4 && !strncmp(name, "nccl", 4))
+        collective = store_collective(name + 4, bytes - 4, &used);
+    return used == bytes - 4 ? collective : NULL;
 }
 
 /* The number that an old-style payload holds. */

@@ -17,32 +17,13 @@
 #define DIMENSIONS_MOST 64  /* of a tensor; PyTorch has no more */
 #define RANK_MOST       (1 << 24)
 
-/* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
+/* Of the "nccl:NAME" of PyTorch. */
 static const char *collective_of(const char *name)
 {
-    static const char *const names[][2] = {{"all_reduce", "all_reduce"},
-                                           {"allreduce", "all_reduce"},
-                                           {"_all_gather", "all_gather"},
-                                           {"all_gather", "all_gather"},
-                                           {"allgather", "all_gather"},
-                                           {"_reduce_scatter", "reduce_scatter"},
-                                           {"reduce_scatter", "reduce_scatter"},
-                                           {"all_to_all", "all_to_all"},
-                                           {"alltoall", "all_to_all"},
-                                           {"broadcast", "broadcast"},
-                                           {"_broadcast", "broadcast"},
-                                           {"reduce", "reduce"},
-                                           {"send", "send"},
-                                           {"recv", "recv"},
-                                           {"barrier", "barrier"},
-                                           {"gather", "gather"},
-                                           {"scatter", "scatter"}};
     const char *bare = strrchr(name, ':');
     bare = bare ? bare + 1 : name;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(bare, names[i][0], strlen(names[i][0])))
-            return names[i][1];
-    return "collective";
+    const char *collective = store_collective(bare, strlen(bare), NULL);
+    return collective ? collective : "collective";
 }
 
 /* Of the name of a process group, which a file repeats with each entry. */
