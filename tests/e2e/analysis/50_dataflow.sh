@@ -47,13 +47,20 @@ END
 cp bias_relu-unfused-2.tacho small.tacho
 sqlite3 small.tacho < calibrated.sql 2> err || fail "the ceilings were not written: $(cat err)"
 figure small.tacho "rows[0]['lives_in'] == 'cache' and rows[0]['gain_ms'] == 0 and rows[0]['saved_bytes_per_step'] == 0"
-# 16 MiB, by a memory somewhat faster than the loops here: their bytes come from memory, on any processor
-reached=$("$TACHO" report residual_norm-unfused-512.tacho --json --fields dataflow | python3 -c "
+# 16 MiB, by a memory somewhat faster than the loops here: their bytes come from memory, on any processor. What others did here meanwhile
+# must not look like work beside the bytes: both operators take as long for a byte as the fastest one did
+cp residual_norm-unfused-512.tacho large.tacho
+sqlite3 large.tacho > out 2> err << 'END' || fail "the times were not written: $(cat err)"
+CREATE TEMP TABLE operator AS SELECT string.id AS name, operands FROM string
+    JOIN (SELECT 'residual' AS text, 3 AS operands UNION SELECT 'rmsnorm', 2) USING (text);
+CREATE TEMP TABLE fastest AS SELECT min(dur / operands) AS ns FROM slice JOIN operator USING (name);
+UPDATE slice SET dur = operator.operands * fastest.ns FROM operator, fastest WHERE operator.name = slice.name;
+END
+reached=$("$TACHO" report large.tacho --json --fields dataflow | python3 -c "
 import json, sys
 row = json.load(sys.stdin)['dataflow']['fusion']['candidates'][0]
 print(1.7 * row['bytes_per_step'] / (row['ms_per_step'] / 1e3))")
 sed "s/1e10/$reached/" calibrated.sql > faster.sql
-cp residual_norm-unfused-512.tacho large.tacho
 sqlite3 large.tacho < faster.sql
 figure large.tacho "rows[0]['lives_in'] == 'memory' and 0 < rows[0]['gain_low_ms'] <= rows[0]['gain_ms'] <= rows[0]['gain_high_ms']"
 "$TACHO" report large.tacho --section=dataflow > out 2> err || fail "the section: $(cat err)"
