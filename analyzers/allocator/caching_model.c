@@ -16,22 +16,14 @@
 #define RANGE        (1ll << 40) /* addresses of an expandable segment: more than any device has */
 #define SEARCH_MOST  1000        /* places in expandable segments that a request is tried at */
 
-struct expected {
-    int64_t address, bytes;
-    bool taken;
-};
-
 struct caching_model {
     struct caching_settings settings;
     struct caching_blocks blocks;
-    uint32_t hint;
-    struct expected *expected;
-    size_t expected_count, expected_room, expected_first;
+    uint32_t rest;         /* of the segment, after the last block that was given; NONE */
+    int64_t expected;      /* segments that were expected so far */
     int64_t expected_page; /* where the history maps memory for the next request; -1: nowhere */
     int64_t made_up, capacity;
-    bool failed;         /* out of memory */
-    bool released;       /* nothing was freed since all that is free was given back ... */
-    int64_t released_of; /* ... of this pool */
+    bool failed; /* out of memory */
     struct caching_totals totals;
 };
 
@@ -41,7 +33,11 @@ struct caching_model *caching_new(const struct caching_settings *settings)
     if (!model)
         return NULL;
     model->settings = *settings;
-    model->blocks.root = model->blocks.unused = NONE;
+    for (size_t i = 0; i < CACHING_TREES; i++)
+        model->blocks.root[i] = NONE;
+    model->blocks.unused = model->rest = NONE;
+    model->blocks.page[false] = CACHING_SMALL_ROOM;
+    model->blocks.page[true] = caching_large_segment(settings);
     model->blocks.random = 0x9e3779b97f4a7c15u;
     model->made_up = MADE_UP;
     model->expected_page = -1;
@@ -54,7 +50,6 @@ void caching_free_all(struct caching_model *model)
     if (!model)
         return;
     free(model->blocks.at);
-    free(model->expected);
     free(model);
 }
 
@@ -83,12 +78,6 @@ static int64_t end_of(const struct block *block)
 static bool is_free(const struct caching_model *model, uint32_t index)
 {
     return index != NONE && !block_at(model, index)->used && !block_at(model, index)->unmapped;
-}
-
-/* The only block of its segment. */
-static bool is_alone(const struct block *block)
-{
-    return block->previous == NONE && block->next == NONE;
 }
 
 static uint32_t new_block(struct caching_model *model, struct block like)
@@ -137,7 +126,6 @@ void caching_free(struct caching_model *model, int64_t handle)
     uint32_t index = (uint32_t)handle;
     if (handle < 0 || index >= model->blocks.count || !block_at(model, index)->used)
         return;
-    model->released = false;
     block_at(model, index)->used = false;
     model->totals.allocated -= block_at(model, index)->bytes;
     caching_block_merge(&model->blocks, index);
@@ -171,17 +159,10 @@ static int64_t make_address(struct caching_model *model, int64_t bytes)
     return address;
 }
 
-/* Bytes that an expandable segment grows by. */
-static int64_t page_bytes(const struct caching_model *model, bool large)
-{
-    return large ? caching_large_segment(&model->settings) : CACHING_SMALL_ROOM;
-}
-
 /* Gives memory to the first bytes of an unmapped block. The free block that they are in then; NONE:
  * out of memory. */
 static uint32_t map(struct caching_model *model, uint32_t index, int64_t bytes)
 {
-    model->released = false;
     caching_tree_remove(&model->blocks, index);
     if (!split(model, index, bytes))
         return NONE;
@@ -198,21 +179,10 @@ static void unmap(struct caching_model *model, uint32_t index, int64_t address, 
     model->totals.reserved -= bytes;
     block_at(model, index)->unmapped = true;
     index = caching_block_merge(&model->blocks, index);
-    if (is_alone(block_at(model, index))) { /* nothing of the segment is left */
+    if (caching_block_is_alone(block_at(model, index))) { /* nothing of the segment is left */
         caching_tree_remove(&model->blocks, index);
         caching_block_drop(&model->blocks, index);
     }
-}
-
-/* Takes the memory of the whole pages of a free block. */
-static void unmap_pages(struct caching_model *model, uint32_t index)
-{
-    const struct block *block = block_at(model, index);
-    int64_t page = page_bytes(model, block->large);
-    int64_t first = (block->address - block->base + page - 1) / page * page,
-            end = (end_of(block) - block->base) / page * page;
-    if (first < end)
-        unmap(model, index, block->base + first, end - first);
 }
 
 /* Gives a segment back that is one free block. */
@@ -226,17 +196,14 @@ static void release_segment(struct caching_model *model, uint32_t index)
 /* Gives all of a pool back that can be: free segments, and free pages of expandable ones. */
 static void release_free(struct caching_model *model, int64_t pool)
 {
-    uint32_t count = model->released && model->released_of == pool ? 0 : model->blocks.count;
-    model->released = true;
-    model->released_of = pool;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct block *block = block_at(model, i);
-        if (block->dead || !is_free(model, i) || block->place.pool != pool)
-            continue;
+    uint32_t index;
+    while ((index = caching_tree_releasable(&model->blocks, pool)) != NONE) {
+        const struct block *block = block_at(model, index);
+        int64_t first, bytes = caching_block_pages(&model->blocks, block, &first);
         if (block->expandable)
-            unmap_pages(model, i);
-        else if (is_alone(block))
-            release_segment(model, i);
+            unmap(model, index, first, bytes);
+        else
+            release_segment(model, index);
     }
 }
 
@@ -250,7 +217,7 @@ static bool release_oversize(struct caching_model *model, int64_t bytes, struct 
     if (most == CACHING_UNLIMITED)
         return false;
     uint32_t index = caching_tree_at_least(&model->blocks, &key);
-    if (index != NONE && is_alone(block_at(model, index))) {
+    if (index != NONE && caching_block_is_alone(block_at(model, index))) {
         release_segment(model, index);
         return true;
     }
@@ -259,7 +226,7 @@ static bool release_oversize(struct caching_model *model, int64_t bytes, struct 
         if (index == NONE || block_at(model, index)->bytes < most)
             return false;
         key = *block_at(model, index);
-        if (!is_alone(&key))
+        if (!caching_block_is_alone(&key))
             continue;
         released += key.bytes;
         release_segment(model, index);
@@ -307,7 +274,6 @@ int caching_segment_given(struct caching_model *model, int64_t address, int64_t 
 {
     if (address < 0 || address > ADDRESS_MOST)
         address = make_address(model, bytes);
-    model->released = false;
     reserve(model, bytes);
     if (expandable && bytes > 0 && expands(model, place.pool))
         return part_given(model, address, bytes, place, large) ? 0 : -1;
@@ -329,58 +295,54 @@ int caching_segment_expected(struct caching_model *model, int64_t address, int64
             model->expected_page = address;
         return 0;
     }
-    if (model->expected_count == model->expected_room) {
-        size_t room = model->expected_room ? 2 * model->expected_room : 256;
-        struct expected *bigger = realloc(model->expected, room * sizeof *bigger);
-        if (!bigger)
-            return -1;
-        model->expected = bigger;
-        model->expected_room = room;
-    }
-    model->expected[model->expected_count++] = (struct expected){address, bytes, false};
+    uint32_t index = new_block(model, (struct block){.address = model->expected++,
+                                                     .bytes = bytes,
+                                                     .base = address,
+                                                     .expected = true});
+    if (index == NONE)
+        return -1;
+    caching_tree_insert(&model->blocks, index);
     return 0;
 }
 
 /* The address of a new segment: that of the next one of this size that the history names. */
 static int64_t segment_address(struct caching_model *model, int64_t bytes)
 {
-    for (size_t i = model->expected_first; i < model->expected_count; i++) {
-        struct expected *expected = &model->expected[i];
-        if (expected->taken || expected->bytes != bytes)
-            continue;
-        expected->taken = true;
-        while (model->expected_first < model->expected_count &&
-               model->expected[model->expected_first].taken)
-            model->expected_first++;
-        return expected->address;
-    }
-    return make_address(model, bytes);
+    const struct block key = {.bytes = bytes, .expected = true};
+    uint32_t index = caching_tree_at_least(&model->blocks, &key);
+    if (index == NONE || block_at(model, index)->bytes != bytes)
+        return make_address(model, bytes);
+    caching_tree_remove(&model->blocks, index);
+    caching_block_drop(&model->blocks, index);
+    return block_at(model, index)->base;
 }
 
-static bool is_free_at(const struct caching_model *model, uint32_t index, int64_t address)
+static bool covers(const struct block *block, int64_t address)
 {
-    const struct block *block = block_at(model, index);
-    return !block->dead && is_free(model, index) && address >= block->address &&
-           address < end_of(block);
+    return address >= block->address && address < end_of(block);
 }
 
-/* The free block that covers an address; NONE. Blocks are given by address, so the rest of the
- * block before is looked at first. */
+/* The free block that covers an address and is a segment, or of an expandable one; NONE. */
 static uint32_t free_at(const struct caching_model *model, int64_t address)
 {
-    if (model->hint < model->blocks.count && is_free_at(model, model->hint, address))
-        return model->hint;
-    for (uint32_t i = 0; i < model->blocks.count; i++) {
-        if (is_free_at(model, i, address))
-            return i;
-    }
-    return NONE;
+    uint32_t index = caching_tree_before(&model->blocks, address);
+    return index != NONE && covers(block_at(model, index), address) ? index : NONE;
+}
+
+/* Blocks are given by address: each lies in the rest of the segment of the one before, or in one
+ * that none was given of yet. NONE: in neither. */
+static uint32_t free_for_given(const struct caching_model *model, int64_t address)
+{
+    uint32_t rest = model->rest;
+    bool holds = is_free(model, rest) && !block_at(model, rest)->dead &&
+                 covers(block_at(model, rest), address);
+    return holds ? rest : free_at(model, address);
 }
 
 int64_t caching_block_given(struct caching_model *model, int64_t address, int64_t requested,
                             int64_t bytes)
 {
-    uint32_t index = free_at(model, address);
+    uint32_t index = free_for_given(model, address);
     if (index == NONE)
         return -1;
     index = cut_before(model, index, address);
@@ -390,22 +352,18 @@ int64_t caching_block_given(struct caching_model *model, int64_t address, int64_
     if (bytes < block_at(model, index)->bytes && !split(model, index, bytes))
         return -1;
     take(model, index);
-    model->hint = block_at(model, index)->next;
+    model->rest = block_at(model, index)->next;
     return index;
 }
 
 void caching_release(struct caching_model *model, int64_t address, int64_t pool)
 {
-    bool none = model->released && model->released_of == pool;
-    for (uint32_t i = 0; i < model->blocks.count && !none; i++) {
-        const struct block *block = block_at(model, i);
-        if (!block->dead && block->address == address && is_free(model, i) && is_alone(block) &&
-            !block->expandable) {
-            release_segment(model, i);
-            return;
-        }
-    }
-    release_free(model, pool);
+    uint32_t index = free_at(model, address);
+    if (index != NONE && block_at(model, index)->address == address &&
+        !block_at(model, index)->expandable)
+        release_segment(model, index);
+    else
+        release_free(model, pool);
 }
 
 void caching_unmap(struct caching_model *model, int64_t address, int64_t bytes, int64_t pool)
@@ -499,7 +457,7 @@ static uint32_t find_room(const struct caching_model *model, int64_t bytes,
 static uint32_t expand(struct caching_model *model, int64_t bytes, struct caching_place place,
                        bool large)
 {
-    int64_t page = page_bytes(model, large);
+    int64_t page = model->blocks.page[large];
     uint32_t index = find_room(model, bytes, place, large);
     if (index == NONE) {
         int64_t range = RANGE + bytes, address = model->expected_page;
@@ -579,12 +537,12 @@ struct caching_totals caching_totals(const struct caching_model *model)
     struct caching_totals totals = model->totals;
     for (uint32_t i = 0; i < model->blocks.count; i++) {
         const struct block *block = block_at(model, i);
-        if (block->dead || !is_free(model, i))
+        if (block->dead || block->expected || !is_free(model, i))
             continue;
         totals.free += block->bytes;
         totals.largest_free =
             block->bytes > totals.largest_free ? block->bytes : totals.largest_free;
-        if (!block->expandable && !is_alone(block))
+        if (!block->expandable && !caching_block_is_alone(block))
             totals.inactive_split += block->bytes;
     }
     return totals;
