@@ -38,6 +38,7 @@ enum kineto_use {
     X(CALL_STACK, "Call stack", KINETO_USE_OP, "stack") \
     X(MODULE_ID, "Python module id", KINETO_USE_OP, "module_id") \
     X(MODULE_HIERARCHY, "Module Hierarchy", KINETO_USE_OP, "module") \
+    X(STEP_NUM, "step_num", KINETO_USE_OP, NULL) \
     X(KERNEL_FILE, "kernel_file", KINETO_USE_OP, "kernel_file") \
     X(KERNEL_BACKEND, "kernel_backend", KINETO_USE_OP, "kernel_backend") \
     X(COLLECTIVE, "Collective name", KINETO_USE_COMM, NULL) \

@@ -365,6 +365,10 @@ static const char *schema_of(const struct parts *parts)
         return parts->arg[KINETO_ARG_COLLECTIVE].text ? "torch.comm" : "gpu.kernel";
     case KINETO_INSTANT:
         return "torch.memory";
+    case KINETO_ANNOTATION:
+        if (parts->arg[KINETO_ARG_STEP_NUM].text) /* StepTraceAnnotation of JAX */
+            return "tacho.step";
+        /* fallthrough */
     default:
         if (parts->arg[KINETO_ARG_COLLECTIVE].text)
             return "torch.comm";

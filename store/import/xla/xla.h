@@ -10,6 +10,8 @@
 #include "store/import/input/protobuf.h"
 #include "store/import/input/rows.h"
 
+#define XLA_TOOL "XLA profiler (JAX, TensorFlow)" /* the run key source.tool */
+
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
 enum xla_plane_kind {

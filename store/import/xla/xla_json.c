@@ -274,7 +274,8 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
 {
     struct reading *reading = ctx;
     struct imp_rows rows = {.run = run, .process = process};
-    return reading->code ? reading->code : xla_steps_write(&reading->steps, &rows);
+    int rc = reading->code ? reading->code : xla_steps_write(&reading->steps, &rows);
+    return rc || run->salvage_only ? rc : store_run_set(run->db, "source.tool", XLA_TOOL);
 }
 
 /* Reads one file; this is the `read` of the importer. */

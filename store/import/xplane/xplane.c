@@ -193,7 +193,7 @@ static int write_keys(struct xspace *space)
     snprintf(key, sizeof key, run->file_index ? "source.base_ns.%" PRId64 : "source.base_ns",
              run->file_index);
     int rc = store_run_set_int(run->db, key, space->base);
-    return rc ? rc : store_run_set(run->db, "source.tool", "XLA profiler (JAX, TensorFlow)");
+    return rc ? rc : store_run_set(run->db, "source.tool", XLA_TOOL);
 }
 
 /* Says why a file of which nothing could be read is no profile. */

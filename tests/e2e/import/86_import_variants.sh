@@ -30,6 +30,15 @@ is "steps beside epochs" "$(rows_of mixed.tacho 'SELECT count(*), min("end" - st
 is "all series" "$(rows_of mixed.tacho "SELECT t.name, count(*) FROM counter c JOIN track t ON t.id = c.track GROUP BY 1 ORDER BY 1" | tr '\n' ' ')" \
     'Loss/val,3 train/interval_loss,300 train/loss vs samples,300 '
 
+# XLA: what the program marks are steps with their shares, also in the JSON
+for form in xplane.pb trace.json; do
+    "$TACHO" report "made/marked.$form" --json > report.json 2> err || fail "marked.$form: $(cat err)"
+    is "the report of marked.$form" "$(python3 -c 'import json
+r = json.load(open("report.json"))
+print(r["steps"]["count"], r["steps"]["source"], r["budget"]["host_pct"], r["budget"]["unattributed_pct"], r["trust"]["tool"], sep=",")')" \
+        '8,step_num (StepTraceAnnotation),88.8888888888889,11.1111111111111,XLA profiler (JAX, TensorFlow)'
+done
+
 # Chakra: times of day, exact; names with escapes; communication without a duration is a loss
 import linked.json linked.tacho
 is "starts that are times of day" "$(rows_of linked.tacho "$named" | tr '\n' ' ')" 'gemm a,0,50250 add é,5000000,50250 mul,9000000,50250 '

@@ -3,7 +3,7 @@
 """Makes files that producers write in another order, with other units, or with less in them than usual. usage: variants.py make FOLDER"""
 import json, os, sys
 
-from formats import field, flight, varint
+from formats import Plane, field, flight, varint
 from logs import record, scalar
 from profiles import event, packet
 from versions import LEVEL0, profile
@@ -20,6 +20,22 @@ def mixed_axes():
         if step % 100 == 0:
             out += record(field(1, 1_700_000_000.5 + step) + field(2, step // 100 - 1) + field(5, scalar("Loss/val", 3.0)))
     return out
+
+
+def marked_steps():
+    """A profile of XLA on the CPU as XPlane and as JSON: steps of 10 ms that the program marks, each with a call that waits for its operation."""
+    marks = [("train", 10_000 * k, 9_000, {"step_num": k}) for k in range(8)]
+    calls = [("PjitFunction(train_step)", 10_000 * k + 100, 8_000, {}) for k in range(8)]
+    operations = [("dot.1", 10_000 * k + 500, 7_000, {"hlo_op": "dot.1", "hlo_module": "jit_train_step"}) for k in range(8)]
+    lines = {7: ("python", sorted(marks + calls, key=lambda event: event[1])), 8: ("tf_XLAEigen/8", operations)}
+    plane = Plane("/host:CPU")
+    events = [{"ph": "M", "pid": 701, "name": "process_name", "args": {"name": "/host:CPU"}}]
+    for tid, (name, line) in lines.items():
+        plane.line(tid, name, 0, [(text, start * 10**6, dur * 10**6, own, {}) for text, start, dur, own in line])
+        events.append({"ph": "M", "pid": 701, "tid": tid, "name": "thread_name", "args": {"name": name}})
+        events += [{"ph": "X", "pid": 701, "tid": tid, "ts": start, "dur": dur, "name": text, "args": {k: str(v) for k, v in own.items()}}
+                   for text, start, dur, own in line]
+    return plane.bytes(), json.dumps({"displayTimeUnit": "ns", "traceEvents": events})
 
 
 def chakra_json():
@@ -96,6 +112,8 @@ def make(folder):
             f.write(data.encode() if isinstance(data, str) else data)
 
     put("events.out.tfevents.1.mixed", mixed_axes())
+    for name, data in zip(("marked.xplane.pb", "marked.trace.json"), marked_steps()):
+        put(name, data)
     put("linked.json", chakra_json())
     put("day.et", chakra_et())
     # rbspy: times alone, without a period; 500 stacks of 1 ms and one of 12 ms
