@@ -240,6 +240,8 @@ static void judge(struct an_context *context, const struct an_track *track, cons
                                               : an_int_none("the process has no rank");
     if (of_device(track) && *track->device)
         leak.device = an_arena_text(context->arena, track->device);
+    leak.no_device = of_device(track) ? "the recording does not say which device"
+                                      : "what grows is no memory of a device";
     leak.steps_left = steps_left(context, track, &leak);
     *most = leak;
 }

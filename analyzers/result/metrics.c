@@ -769,6 +769,8 @@ const struct an_metric an_metrics[] = {
      "anonymous memory (RssAnon + RssShmem of /proc/PID/status), tracked memory (memory.total), or "
      "memory of the device (of the allocator)",
      "", ""},
+    {"leak/device", "", "of whose memory it is, such as gpu:1", MEMORY,
+     "null: of no device, or the recording does not say of which"},
     {"leak/pid", "", "", "process", ""},
     {"leak/rank", "", "", "process", "null: the process has no rank"},
     {"leak/bytes_per_step", "bytes/step",

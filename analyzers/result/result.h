@@ -467,7 +467,8 @@ struct an_leak {
     const char *reason; /* no process could be judged: why */
     bool found;
     const char *what;   /* "anonymous memory", "tracked memory", "memory of the device" */
-    const char *device; /* "gpu:0"; NULL: not of a device, or not known of which */
+    const char *device; /* "gpu:0"; NULL: `no_device` says why */
+    const char *no_device;
     int64_t pid;
     struct an_count rank;
     struct an_value bytes_per_step, low, high; /* low, high: one-sided 95 % limits */

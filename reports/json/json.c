@@ -350,6 +350,7 @@ static void put_leak(struct rep_writer *writer, const struct an_leak *leak)
     rep_open(writer, "leak");
     rep_put_bool(writer, "found", leak->found);
     rep_put_text_or(writer, "what", leak->what, none);
+    rep_put_text_or(writer, "device", leak->device, leak->found ? leak->no_device : none);
     rep_put_count(writer, "pid", leak->found ? an_int(leak->pid) : an_int_none(none));
     rep_put_count(writer, "rank", leak->found ? leak->rank : an_int_none(none));
     rep_put_value(writer, "bytes_per_step", leak->bytes_per_step);

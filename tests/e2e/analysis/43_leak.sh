@@ -33,10 +33,28 @@ for kind in ("leak", "same", "varies", "cache", "map"):
 report = json.load(open("leak.json"))
 leak, first = report["leak"], next(f for f in report["findings"] if f["id"] != "OTHER_PROGRAMS")
 assert first["id"] == "LEAK" and first["listed"] == "ranked", report["findings"]  # no memory is left within minutes
-assert leak["what"] == "anonymous memory", leak
+assert leak["what"] == "anonymous memory" and leak["device"] is None, leak
 # 1 MiB a step: malloc adds some bytes to each block, a sample is up to two steps old
 assert 0.97 * 1048576 < leak["bytes_per_step"] < 1.03 * 1048576, leak
 assert leak["low"] < leak["bytes_per_step"] < leak["high"], leak
 assert leak["steps_left"] > 100, leak
 PY
 "$TACHO" report leak.tacho | grep -q 'LEAK' || fail "the text names no leak"
+
+# of two devices the one whose memory grows is named
+python3 - << 'PY'
+import json
+
+events = []
+for k in range(60):
+    events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 7, "tid": 7, "ts": 1000 * k, "dur": 900})
+    for device in (0, 1):
+        held = (500 + 4 * k * device) << 20
+        events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": 7, "ts": 1000 * k + 850 + device, "s": "t",
+                       "args": {"Total Allocated": held, "Total Reserved": held, "Bytes": 512, "Device Type": 1, "Device Id": device, "Addr": 5}})
+json.dump({"traceEvents": events}, open("two.json", "w"))
+PY
+"$TACHO" report --json two.json > two.out 2> err || fail "two devices: $(cat err)"
+python3 -c 'import json
+leak = json.load(open("two.out"))["leak"]
+assert (leak["found"], leak["what"], leak["device"]) == (True, "memory of the device", "gpu:1"), leak' || fail "not the device that grows"
