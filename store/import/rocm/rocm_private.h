@@ -32,8 +32,9 @@ struct rocm_work {
     int64_t name;              /* of this kernel alone, a string of the store; 0: that of the id */
     int64_t grid[3], group[3]; /* threads of the grid and of a work group */
     int64_t shared_memory;
-    int64_t bytes;   /* of a copy */
-    const char *way; /* of a copy: "MEMORY_COPY_HOST_TO_DEVICE"; NULL: a kernel */
+    int64_t bytes;   /* of a copy or a fill */
+    const char *way; /* of a copy: "MEMORY_COPY_HOST_TO_DEVICE"; NULL: a kernel or a fill */
+    bool fill;       /* memory is set; it has its name as a kernel has */
 };
 
 /* Adds an agent; a GPU gets its number (STORE_ABSENT: the number of GPUs before it) and, where

@@ -114,12 +114,19 @@ static int fill_kernel(struct rocm *rocm, const struct rocm_work *work, struct s
     return imp_rows_string(&rocm->rows, "(kernel without a name)", 23, name);
 }
 
+static const char *work_category(const struct rocm_work *work)
+{
+    if (work->way)
+        return "memcpy";
+    return work->fill ? "memset" : "kernel";
+}
+
 int rocm_work_put(struct rocm *rocm, const struct rocm_work *work)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
     char grid[72], block[72], payload[64], device[32], stream[48], copy[48];
     struct imp_slice slice = {.start = work->start,
-                              .category = work->way ? "memcpy" : "kernel",
+                              .category = work_category(work),
                               .detail = &detail,
                               .correlation =
                                   work->correlation > 0 ? work->correlation : STORE_ABSENT};
@@ -139,10 +146,13 @@ int rocm_work_put(struct rocm *rocm, const struct rocm_work *work)
         imp_rows_stream(&rocm->rows, gpu, device, work->way ? -2 : queue, stream, &slice.track);
     if (!rc && !work->way)
         rc = fill_kernel(rocm, work, &detail, grid, block, payload, &slice.name);
+    if (work->way || work->fill)
+        detail.bytes = work->bytes >= 0 ? work->bytes : STORE_ABSENT;
+    if (work->fill)
+        detail.schema = "gpu.memset";
     if (!rc && work->way) {
         detail.schema = "gpu.memcpy";
         detail.copy_kind = copy_kind(work->way);
-        detail.bytes = work->bytes >= 0 ? work->bytes : STORE_ABSENT;
         int length = snprintf(copy, sizeof copy, "Memcpy %s", detail.copy_kind);
         rc = imp_rows_string(&rocm->rows, copy, (size_t)length, &slice.name);
     }

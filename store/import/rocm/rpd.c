@@ -94,6 +94,7 @@ static int put_operation(struct rocpd *reading, sqlite3_stmt *st)
                              .shared_memory = -1,
                              .bytes = rocpd_integer(st, 8)};
     enum rpd_operation operation = rpd_operation_of(type, name);
+    work.fill = operation == RPD_FILL;
     const int64_t *process = imp_map_find(&rpd->pids, rocpd_integer(st, 9), 0);
     int rc = process ? imp_map_put(&rpd->gpus, work.agent, 0, *process) : 0;
     choose(rpd, process ? process : imp_map_find(&rpd->gpus, work.agent, 0));
@@ -103,7 +104,7 @@ static int put_operation(struct rocpd *reading, sqlite3_stmt *st)
     }
     if (operation == RPD_COPY) {
         work.way = way_of(type, name);
-    } else if (operation == RPD_FILL && !*name) {
+    } else if (work.fill && !*name) {
         name = type;
         work.kernel = FILL_KERNEL;
     }

@@ -100,7 +100,7 @@ hipMemcpyAsync,runtime,"",43,1600,100,13
 gemm(float*),kernel,gpu:3,0,2000,1000,11
 Memcpy HtoD,memcpy,gpu:3,-2,3600,400,13
 relu,kernel,gpu:3,0,5000,300,""
-FillBuffer,kernel,gpu:3,0,5400,100,""
+FillBuffer,memset,gpu:3,0,5400,100,""
 END
 is "bytes of its copies" "$(rows_of rpd.tacho "SELECT bytes FROM detail WHERE schema = 'gpu.memcpy'")" 4096
 import two.rpd two.tacho
