@@ -19,6 +19,8 @@ struct signature {
     bool json;   /* the text is JSON, but no trace of events */
     bool events; /* JSON that has events nevertheless */
     bool folded; /* each line is a stack, a space and a count */
+    bool times;  /* JSON that begins with a list in a list, whose first number is a time of day, or
+                  * -1 for what was there before */
     bool first;  /* an importer would take it by its content */
     const char *words[3];
     const char *without; /* a word that it does not hold; NULL: any */
@@ -56,6 +58,14 @@ struct signature {
     { \
         "a table that TensorBoard made of a profile of XLA", \
             "give the .xplane.pb, or the .trace.json.gz, of the same folder", false \
+    }
+
+#define MEMORY_TIMELINE \
+    { \
+        "a memory timeline of torch.profiler (export_memory_timeline)", \
+            "export the trace of the same profile: prof.export_chrome_trace(\"trace.json\"); or " \
+            "dump a snapshot: torch.cuda.memory._dump_snapshot(\"memory.pickle\")", \
+            false \
     }
 
 static const struct signature signatures[] = {
@@ -187,10 +197,8 @@ static const struct signature signatures[] = {
      .json = true,
      .kind = {"a profile tree of Triton's Proton (Hatchet)",
               "record a timeline: proton.start(NAME, data=\"trace\")", false}},
-    {MAGIC("[[-1, ", 0), .json = true,
-     .kind = {"a memory timeline of torch.profiler (export_memory_timeline)",
-              "dump a snapshot instead: torch.cuda.memory._dump_snapshot(\"memory.pickle\")",
-              false}},
+    {.times = true, .json = true, .kind = MEMORY_TIMELINE},
+    {.words = {"<title>GPU Memory Timeline HTML"}, .kind = MEMORY_TIMELINE},
     {.words = {"Self CPU %", "CPU total %", "# of Calls"},
      .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH, false}},
 
@@ -341,6 +349,24 @@ static bool is_folded(const unsigned char *head, size_t bytes)
     return deep;
 }
 
+/* "[[-1," or "[[1700000000000000,": in us, or in ns. */
+static bool begins_with_time(const unsigned char *head, size_t bytes)
+{
+    enum { DIGITS_LEAST = 16, DIGITS_MOST = 19 };
+    size_t i = 0, digits = 0;
+    for (int brackets = 0; brackets < 2; i++) {
+        if (i == bytes || (head[i] != '[' && !strchr(" \n\r\t", head[i])))
+            return false;
+        brackets += head[i] == '[';
+    }
+    if (bytes - i > 3 && !memcmp(head + i, "-1,", 3))
+        return true;
+    while (i + digits < bytes && head[i + digits] >= '0' && head[i + digits] <= '9')
+        digits++;
+    return digits >= DIGITS_LEAST && digits <= DIGITS_MOST && i + digits < bytes &&
+           head[i + digits] == ',';
+}
+
 static bool matches(const struct signature *signature, const char *path, const unsigned char *head,
                     size_t bytes)
 {
@@ -356,6 +382,8 @@ static bool matches(const struct signature *signature, const char *path, const u
     if (signature->without && memmem(head, bytes, signature->without, strlen(signature->without)))
         return false;
     if (signature->folded && !is_folded(head, bytes))
+        return false;
+    if (signature->times && !begins_with_time(head, bytes))
         return false;
     return !signature->json || signature->events || imp_kind_no_events(head, bytes);
 }

@@ -87,3 +87,9 @@ is "a table behind a mark" "$(rows_of mark.tacho "SELECT count(*), sum(dur) FROM
 import mark/nccl_trace_rank_0.json dump.tacho
 is "a dump behind a mark" "$(rows_of dump.tacho "SELECT count(*) > 0 FROM slice")" 1
 exit 0
+
+# memory timelines of torch.profiler, in each form that it exports
+for form in json json.gz raw.json.gz html; do
+    refused 4 "memory.$form" 'a memory timeline of torch.profiler'
+    grep -q '^hint: .*export_chrome_trace' err || fail "memory.$form: $(cat err)"
+done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that producers write in another order, with other units, or with less in them than usual. usage: variants.py make FOLDER"""
-import json, os, sys
+import gzip, json, os, sys
 
 from formats import Plane, field, flight, varint
 from logs import record, scalar
@@ -142,6 +142,13 @@ def make(folder):
         "dump_timestamp_us": DAY_US + 10**6}, "coll_perf": {"coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 1 << 20,
                                                            "coll_exec_time_us": 100, "coll_busbw_gbs": 1.5}}
     put("inspector.log", json.dumps(head).replace("1048576", "1.048576e+06") + "\n" + json.dumps(head) + "\n")
+    # export_memory_timeline: sums of categories by time, events in ns, a picture
+    sums = json.dumps([[1796067374573485, 1796067374573571], [[0, 512], [0, 1024]]]).encode()
+    put("memory.json", sums)
+    put("memory.json.gz", gzip.compress(sums))
+    put("memory.raw.json.gz", gzip.compress(b"[[1796067374573485096, 2, 262144, 0], [1796067374573571394, 2, 1024, 0]]"))
+    put("memory.html", '<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n'
+        "  <img src='data:image/png;base64,iVBORw0KGgo='>\n</body>\n</html>")
     # a byte order mark in front, as editors write it
     mark = b"\xef\xbb\xbf"
     put("mark/kernel_details.csv", mark + LEVEL0.encode())
