@@ -28,6 +28,7 @@ enum kineto_use {
     X(CORRELATION, "correlation", KINETO_USE_ROW, NULL) \
     X(DEVICE, "device", KINETO_USE_ROW, NULL) \
     X(STREAM, "stream", KINETO_USE_ROW | KINETO_USE_OP | KINETO_USE_SYNC, "stream") \
+    X(STREAM_ID, "stream_id", KINETO_USE_ROW, NULL) \
     X(SEQUENCE, "Sequence number", KINETO_USE_ROW, NULL) \
     X(FWD_THREAD, "Fwd thread id", KINETO_USE_ROW, NULL) \
     X(INPUT_DIMS, "Input Dims", KINETO_USE_OP, "shapes") \

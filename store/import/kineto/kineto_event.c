@@ -110,6 +110,17 @@ static uint32_t class_category(struct kineto *kineto, enum kineto_class class)
     return kineto_string_number(kineto, name, strlen(name));
 }
 
+/* Is it a wait in the queue of a device of MTIA? It has the category of the host's calls, but its
+ * process is the device. */
+static bool is_mtia_wait(const struct kj_event *event)
+{
+    int64_t pid;
+    return kineto_equals(event->field[KJ_CAT], "mtia_runtime") &&
+           kineto_equals(event->field[KJ_NAME], "synchronize") &&
+           kineto_int(event->field[KJ_PID], &pid) &&
+           kineto_int_arg(event, KINETO_ARG_DEVICE) == pid;
+}
+
 /* Fills all of a slice but start and dur, and says which class it has. */
 static int slice_fill(struct kineto *kineto, const struct kj_event *event,
                       struct kineto_slice *slice, enum kineto_class *class)
@@ -132,6 +143,9 @@ static int slice_fill(struct kineto *kineto, const struct kj_event *event,
             kind = KINETO_MEMCPY;
         else if (starts(event->field[KJ_NAME], "event_")) /* record, wait */
             kind = KINETO_SYNC;
+        slice->category = class_category(kineto, kind);
+    } else if (kind == KINETO_RUNTIME && is_mtia_wait(event)) {
+        kind = KINETO_SYNC;
         slice->category = class_category(kineto, kind);
     }
     slice->track = kineto_class_is_device(kind) ? kineto_track_device(kineto, event)

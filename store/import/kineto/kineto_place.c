@@ -184,6 +184,8 @@ uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event
             stream = kineto_int_arg(event, KINETO_ARG_STREAM);
     if (device == STORE_ABSENT || device < 0 || device >= 1 << 20)
         device = pid.is_number && pid.number >= 0 && pid.number < 1 << 12 ? pid.number : 0;
+    if (stream == STORE_ABSENT)
+        stream = kineto_int_arg(event, KINETO_ARG_STREAM_ID);
     if (stream == STORE_ABSENT && tid.is_number)
         stream = tid.number;
     if (stream == -1 || stream == UINT32_MAX)

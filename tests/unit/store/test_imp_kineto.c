@@ -420,6 +420,24 @@ static void categories_of_all_vendors(void **state)
         "zeFenceHostSynchronize|xpu_sync|thread|-;reserved|kineto:op|thread|-;none|trace|thread|-");
 }
 
+/* Waits in the queues of a device of MTIA have the device as their process, and are no calls. */
+static void waits_in_queues(void **state)
+{
+    struct scratch *s = *state;
+#define W(pid, tid, name) \
+    "{\"ph\":\"X\",\"cat\":\"mtia_runtime\",\"name\":\"" name "\",\"pid\":" pid ",\"tid\":" tid \
+    ",\"ts\":1,\"dur\":1,\"args\":{\"correlation\":5,\"device\":17,\"stream_id\":\"102\"}}"
+    import_text(s, "[" W("865", "1829", "launch") "," W("865", "1829", "synchronize") "," W(
+                       "17", "3568", "synchronize") "]");
+    expect(s,
+           "SELECT n.text, c.text, t.kind, t.device, t.tid, p.pid FROM slice s JOIN string n ON "
+           "n.id = s.name JOIN string c ON c.id = s.category JOIN track t ON t.id = s.track JOIN "
+           "process p ON p.id = t.process ORDER BY s.id",
+           "launch|runtime|thread|-|1829|865;synchronize|runtime|thread|-|1829|865;"
+           "synchronize|sync|stream|gpu:17|102|865");
+    expect(s, "SELECT count(*) FROM process", "1");
+}
+
 static void copies_and_collectives(void **state)
 {
     struct scratch *s = *state;
@@ -730,6 +748,7 @@ int main(void)
         TEST(duplicate_keys_and_odd_values),
         TEST(backward_by_argument_and_by_arrow),
         TEST(categories_of_all_vendors),
+        TEST(waits_in_queues),
         TEST(copies_and_collectives),
         TEST(places_and_names),
         TEST(devices_of_two_processes),
