@@ -13,9 +13,8 @@
 #include "analyzers/steps/recorder.h"
 
 #define FINDINGS_MOST    5
-#define UNATTRIBUTED_PCT 5.0  /* docs/definitions.md */
-#define WAIT_LEAST_PCT   50.0 /* of the idle time: a wait in it is named */
-#define HABIT_OF         3.0  /* times a habit: exposed communication that it goes before */
+#define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
+#define HABIT_OF         3.0 /* times a habit: exposed communication that it goes before */
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
@@ -94,7 +93,7 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
             pct);
         finding->action = "record the device's work: begin to record before it is launched (a step "
                           "of warm-up in the profiler's schedule), and the nodes of graphs";
-    } else if (wait->wait && wait->pct >= WAIT_LEAST_PCT) {
+    } else if (wait->wait && wait->pct >= AN_IDLE_WAIT_LEAST) {
         wait_texts(context, finding, wait, pct);
     } else if (context->gpu) {
         finding->claim = an_finding_text(
@@ -135,7 +134,6 @@ static int unattributed(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
-    const struct an_count *unexplained = &budget->ns[AN_CLASS_UNATTRIBUTED];
     struct an_class_share share;
     if (budget->reason || !budget->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(context))
         return 0;
@@ -144,13 +142,12 @@ static int unattributed(struct an_findings_list *findings)
         return 0;
     if (an_class_share(context, AN_CLASS_UNATTRIBUTED, &share))
         return TACHO_ENOMEM;
-    bool held = context->gpu && unexplained->valid && 2 * context->held_ns > unexplained->value;
     struct an_idle_wait wait;
     if (an_idle_wait(context, &wait))
         return TACHO_ENOMEM;
     struct an_finding *finding = an_findings_add(findings, "UNATTRIBUTED", NULL);
     an_finding_no_gain(finding);
-    unattributed_texts(context, finding, held, &wait, pct);
+    unattributed_texts(context, finding, an_idle_is_held(context), &wait, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
     unattributed_evidence(context, pct, &share, finding);
     an_finding_lines(context, finding);

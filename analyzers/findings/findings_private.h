@@ -133,6 +133,7 @@ struct an_idle_wait {
     const char *wait;    /* "api.py:3154 block_until_ready", the longest of it; NULL: none */
     const char *runtime; /* the range of the runtime that takes most of it; NULL: none of half */
 };
+#define AN_IDLE_WAIT_LEAST 50.0 /* pct from which on the wait is named */
 /* Finds that (findings_host.c). Names live as long as the trace. 0 or TACHO_ENOMEM. */
 int an_idle_wait(struct an_context *context, struct an_idle_wait *out);
 /* The cause with most of that time in sum, a key of causes.h, and its largest name; both "" when
@@ -168,6 +169,10 @@ void an_verdict_device(struct an_context *context);
 double an_memory_speed_pct(const struct an_result *result);
 /* Where a device is busy although the critical path is not on it: a sentence that says why; "". */
 const char *an_verdict_pace(struct an_context *context);
+/* Is most of the unattributed time of devices one in which their next work was issued already? */
+bool an_idle_is_held(const struct an_context *context);
+/* The clause for the unattributed time of devices. */
+const char *an_verdict_idle(struct an_context *context);
 
 /* ---- memory snapshots and flight recorders (verdict_memory.c) ------------------------------------ */
 

@@ -69,7 +69,7 @@ static const char *does_what(struct an_context *context, int class)
     if (context->gpu && class == AN_CLASS_HOST)
         return "leaves the device idle while the host launches, waits or is in the framework";
     if (context->gpu && class == AN_CLASS_UNATTRIBUTED)
-        return "leaves the device idle for no known reason";
+        return an_verdict_idle(context);
     if (class == AN_CLASS_UNATTRIBUTED && context->result->python.holder)
         return an_finding_text(context, "is outside all ranges, most of it in %s",
                                context->result->python.holder);

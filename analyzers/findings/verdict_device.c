@@ -118,6 +118,26 @@ const char *an_verdict_pace(struct an_context *context)
                            on_device);
 }
 
+bool an_idle_is_held(const struct an_context *context)
+{
+    const struct an_count *unexplained = &context->result->budget.ns[AN_CLASS_UNATTRIBUTED];
+    return context->gpu && unexplained->valid && 2 * context->held_ns > unexplained->value;
+}
+
+const char *an_verdict_idle(struct an_context *context)
+{
+    struct an_idle_wait wait;
+    if (an_idle_is_held(context))
+        return "is recorded as idle time of the device although its next work was issued";
+    if (!context->result->budget.pct[AN_CLASS_HOST].valid)
+        return "leaves the device idle, and the trace has no ranges of the threads that drive it";
+    if (!an_idle_wait(context, &wait) && wait.wait && wait.pct >= AN_IDLE_WAIT_LEAST)
+        return an_finding_text(
+            context, "leaves the device idle, most of it while the program waits in %.80s",
+            wait.wait);
+    return "leaves the device idle for no known reason";
+}
+
 /* Does an operation run at the speed of memory, or of a cache: near the roof of its bytes? */
 static bool at_memory_speed(const struct an_roofline_point *point)
 {

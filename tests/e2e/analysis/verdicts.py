@@ -28,6 +28,7 @@ DEVICE = ["compute_pct", "exposed_comm_pct", "exposed_copy_pct"]
 DOES = {"is exposed communication": "exposed_comm_pct", "is pipeline bubble": "bubble_pct", "is exposed copies": "exposed_copy_pct",
         "is data wait": "input_pct", "is work of asynchronous phases": "io_pct", "is host time": "host_pct",
         "leaves the device idle while the host": "host_pct", "leaves the device idle for no known reason": "unattributed_pct",
+        "is recorded as idle time of the device": "unattributed_pct", "leaves the device idle, ": "unattributed_pct",
         "is outside all ranges": "unattributed_pct", "is mostly opaque": "unattributed_pct",
         "of it is inside ranges that do not say": "host_pct", "outside all ranges": "unattributed_pct"}
 # the share that the claim of a finding names: the pattern, where the report has it, by how much it is rounded

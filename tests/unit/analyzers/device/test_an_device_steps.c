@@ -236,6 +236,7 @@ static void test_optimizer_kernels_alone(void **state)
     assert_false(x->budget.pct[AN_CLASS_HOST].valid);
     assert_non_null(x->budget.pct[AN_CLASS_HOST].reason);
     assert_near(x->budget.pct[AN_CLASS_UNATTRIBUTED].value, 50, 1e-9);
+    assert_non_null(strstr(x->verdict, "no ranges of the threads that drive it"));
     fx_close(r->f);
 }
 
@@ -323,6 +324,26 @@ static void test_cpu_trace(void **state)
 }
 
 /* ---- budget --------------------------------------------------------------------------------------------------------------- */
+
+/* A device that idles after its next kernel was issued, while the host waits for it. */
+static void test_held(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    for (int i = 0; i < 8; i++) {
+        int64_t at = i * 1000000;
+        marker(r, i, at, at + 1000000);
+        kernel(r, at + 10000, at + 600000, at + 900000, GEMM);
+        gpu_host_ns(r->f, r->f->thread, at + 50000, at + 950000, "cudaDeviceSynchronize", "runtime",
+                    900 + i);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_true(x->budget.pct[AN_CLASS_UNATTRIBUTED].value > 50);
+    assert_non_null(strstr(x->verdict, "is recorded as idle time of the device although its next "
+                                       "work was issued"));
+    fx_close(r->f);
+}
 
 /* Steps of 1000 ns on the device; the third by hand: every class once. */
 static void test_budget(void **state)
@@ -687,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_no_markers),
         cmocka_unit_test(test_nvtx_ranges),
         cmocka_unit_test(test_cpu_trace),
+        cmocka_unit_test(test_held),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_compilation),

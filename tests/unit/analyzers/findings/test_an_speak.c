@@ -310,9 +310,10 @@ static void test_idle_wait(void **state)
     says(found->action, "TraceAnnotation");
     silent(found->action, "Python tracer");
     fx_close(f);
-    found =
-        finding(imported(f, "xplane", "gpu:0", "PjitFunction(f)", "api.py:3154 block_until_ready"),
-                "UNATTRIBUTED");
+    const struct an_result *result =
+        imported(f, "xplane", "gpu:0", "PjitFunction(f)", "api.py:3154 block_until_ready");
+    says(result->verdict, "most of it while the program waits in api.py:3154 block_until_ready");
+    found = finding(result, "UNATTRIBUTED");
     assert_non_null(found);
     says(found->claim, "idle time the program waits in api.py:3154 block_until_ready");
     says(found->action, "BufferSequencingEvent::Execute");
