@@ -455,7 +455,7 @@ static void by_ranges(struct an_context *context)
                                           result->steps.source, an_verdict_no_step(context));
     else
         result->verdict = an_finding_text(
-            context, "STEPS ONLY: a step lasts %s (median of %" PRId64 ", from %.80s)%s; %s.",
+            context, "STEPS ONLY: a step lasts %s (median of %" PRId64 ", from %.120s)%s; %s.",
             an_time_words(context->arena, result->steps.median_ms.value, 4), result->steps.counted,
             result->steps.source, part, what_next(context));
 }

@@ -15,6 +15,8 @@
 #define RARE        4 /* times as many losses follow another bar: those behind this one came late */
 #define EXACT_NS    2e8 /* what passed is more exact than whole seconds if it is off by less */
 #define DIGITS_MOST 6
+#define JUMP_LEAST  10 /* steps: fewer may have been begun at once */
+#define JUMP_FASTER 2
 #define HASH_BEGIN  0xcbf29ce484222325u
 
 bool log_values_tell(const struct log_values *values)
@@ -95,6 +97,56 @@ static struct log_bar *bar_of(struct log_bars *bars, uint64_t key)
     return NULL;
 }
 
+/* ---- resumed runs ------------------------------------------------------------------------------ */
+
+/* Ends one time that a bar was drawn from its beginning: did it begin at 0 and jump to a step that
+ * it could not have reached at its fastest? */
+static void end_jump(struct log_bar *bar)
+{
+    const struct log_jump *jump = &bar->jump;
+    if (jump->any && jump->step >= JUMP_LEAST && jump->fastest > 0 && bar->begun <= 64 &&
+        jump->step > JUMP_FASTER * jump->fastest * (double)(jump->passed + 1))
+        bar->resumed |= UINT64_C(1) << (bar->begun - 1);
+}
+
+/* Adds a line of a bar to what tells of a jump: speeds over more time than the jump took. */
+static void add_jump(struct log_bar *bar, const struct log_values *values)
+{
+    struct log_jump *jump = &bar->jump;
+    double step = values->value[LOG_STEP];
+    if (values->elapsed == STORE_ABSENT)
+        return;
+    if (!jump->any) {
+        jump->any = jump->zero && step > 0;
+        jump->zero = step <= 0;
+        jump->step = jump->from = step;
+        jump->passed = jump->from_passed = values->elapsed;
+        return;
+    }
+    int64_t passed = values->elapsed - jump->from_passed;
+    if (passed < jump->passed + 2)
+        return;
+    double speed = (step - jump->from) / (double)(passed - 1);
+    jump->fastest = speed > jump->fastest ? speed : jump->fastest;
+    jump->from = step;
+    jump->from_passed = values->elapsed;
+}
+
+/* Follows a bar that is read the second time. False: the line is the beginning of a bar that
+ * jumps, to the step that the next one is marked with. */
+static bool follow_jump(struct log_bar *bar, struct log_values *values)
+{
+    double step = values->value[LOG_STEP], before = bar->read_step;
+    bar->read += !bar->read || step < before;
+    bar->read_step = step;
+    if (bar->read > 64 || !(bar->resumed >> (bar->read - 1) & 1))
+        return true;
+    values->resumed = before <= 0 && step > 0;
+    if (values->resumed) /* its speed is of steps that it skipped */
+        values->has[LOG_STEP_TIME] = false;
+    return step > 0;
+}
+
 /* Counts a line that a bar was drawn in. */
 static void add_bar(struct log_bars *bars, const struct log_values *values, bool tells)
 {
@@ -109,7 +161,12 @@ static void add_bar(struct log_bars *bars, const struct log_values *values, bool
         bar->lines++;
         bar->since++;
         bar->told += tells;
-        bar->begun += bar->lines == 1 || step < bar->step;
+        if (bar->lines == 1 || step < bar->step) {
+            end_jump(bar);
+            bar->jump = (struct log_jump){0};
+            bar->begun++;
+        }
+        add_jump(bar, values);
         bar->step = step;
         bar->most = step > bar->most ? step : bar->most;
     }
@@ -212,6 +269,7 @@ void log_bars_end(struct log_bars *bars)
     struct log_bar *finest = NULL;
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
+        end_jump(bar);
         told += bar->told;
         after = after > bar->after ? after : bar->after;
         lines += bar->after ? bar->lines : 0;
@@ -231,10 +289,12 @@ void log_bars_end(struct log_bars *bars)
 
 bool log_bars_train(struct log_bars *bars, struct log_values *values)
 {
-    const struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
+    struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
+    bool tells = log_values_tell(values);
+    if (bar && (!values->other_bar || tells))
+        return follow_jump(bar, values) && bar->trains;
     if (values->bar)
-        return bar && (!values->other_bar || log_values_tell(values)) ? bar->trains
-                                                                      : log_values_tell(values);
+        return tells;
     refine_elapsed(bars, values);
     bool others = bars->own >= LINES_KNOWN;
     if (!values->engine)

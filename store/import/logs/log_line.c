@@ -182,6 +182,7 @@ static bool keep_progress(struct log_values *values, const char *line, const cha
     values->other_bar = log_bar_is_other(line, text);
     values->evaluation = log_bar_evaluates(line, text);
     keep_drawn(values, line, inside);
+    values->resumed = number->value > 0 && comma && !strncmp(comma, ", ?", 3);
     if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
         if (!strncmp(comma + 1 + used, "it/s", 4))
             keep(values, LOG_STEP_TIME, 1 / rate);
@@ -258,7 +259,9 @@ static bool is_evaluation(const char *line)
 /* Of an evaluation the loss is kept: its step is no step, its rates are not those of training. */
 static void keep_evaluation(struct log_values *values)
 {
-    struct log_values kept = {.time = values->time, .total = STORE_ABSENT, .evaluation = true};
+    struct log_values kept = log_values_none();
+    kept.time = values->time;
+    kept.evaluation = true;
     enum log_what loss = values->has[LOG_EVAL_LOSS] ? LOG_EVAL_LOSS : LOG_LOSS;
     kept.has[LOG_EVAL_LOSS] = values->has[loss];
     kept.value[LOG_EVAL_LOSS] = values->value[loss];
@@ -326,9 +329,23 @@ static void complete(struct log_values *values, const char *line)
     values->engine = strstr(line, ":log_dist]") || strstr(line, "[timer.py:");
 }
 
+/* Keeps the time of a line alone. */
+static void keep_time(struct log_values *values)
+{
+    int64_t time = values->time;
+    *values = log_values_none();
+    values->time = time;
+}
+
+struct log_values log_values_none(void)
+{
+    return (struct log_values){
+        .time = STORE_ABSENT, .total = STORE_ABSENT, .elapsed = STORE_ABSENT};
+}
+
 void log_values_begin(struct log_values *values, char *line, size_t bytes)
 {
-    *values = (struct log_values){.total = STORE_ABSENT};
+    *values = log_values_none();
     values->time = log_take_time(line, bytes);
 }
 
@@ -384,9 +401,9 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
             name = text;
     }
     if (!log_values_tell(values) && strstr(line, "heckpoint")) /* which step is saved, when */
-        *values = (struct log_values){.time = STORE_ABSENT, .total = STORE_ABSENT};
+        *values = log_values_none();
     else if (is_of_no_step(line))
-        *values = (struct log_values){.time = values->time, .total = STORE_ABSENT};
+        keep_time(values);
     else if (values->evaluation || is_evaluation(line))
         keep_evaluation(values);
     else

@@ -165,16 +165,17 @@ static int write_values(struct log_series *series, int64_t time)
     return rc;
 }
 
-/* Ends the present step: its rows, the values of its series. */
-static int end_step(struct log_series *series)
+/* Is the line where a bar begins, of no step that it trained? */
+static bool begins_bar(const struct log_values *values)
 {
-    int64_t steps = steps_of(series), end = series->now.time;
-    double ns = step_ns(series, steps);
+    return values->bar && (values->resumed || values->value[LOG_STEP] <= 0);
+}
+
+/* The rows and the values of a line. */
+static int write_line(struct log_series *series, int64_t steps, double ns)
+{
+    int64_t end = series->now.time;
     int rc = 0;
-    if (!series->any)
-        return 0;
-    series->any = false;
-    series->rows->run->events++;
     if (isfinite(ns)) {
         /* Times of lines are often whole seconds: steps do not overlap because of that. */
         bool fits = ns * (double)steps < (double)IMP_TIME_MAX;
@@ -186,11 +187,74 @@ static int end_step(struct log_series *series)
         }
         rc = write_steps(series, end, ns, steps);
         series->last_end = end;
+    } else if (end == STORE_ABSENT && begins_bar(&series->now)) {
+        end = series->last_end;
     } else if (end == STORE_ABSENT) {
         series->untimed++;
     }
     if (!rc && end != STORE_ABSENT)
         rc = write_values(series, end);
+    if (isfinite(ns) || !waits(series)) {
+        series->consumed_tokens = value_of(series, LOG_CONSUMED_TOKENS, 0, AMOUNT_MOST);
+        series->consumed_samples = value_of(series, LOG_CONSUMED_SAMPLES, 0, AMOUNT_MOST);
+    }
+    return rc;
+}
+
+/* Writes the lines of a bar that were kept until what had passed was known. */
+static int write_span(struct log_series *series)
+{
+    struct log_span *span = &series->span;
+    struct log_values now = series->now;
+    int64_t index = series->index;
+    int rc = 0;
+    if (span->count)
+        log_span_fit(span);
+    for (size_t i = 0; i < span->count && !rc; i++) {
+        series->now = span->draw[i].values;
+        series->index = span->draw[i].index;
+        rc = write_line(series, span->draw[i].steps, span->draw[i].ns);
+    }
+    span->count = 0;
+    series->now = now;
+    series->index = index;
+    return rc;
+}
+
+/* Keeps a line of a bar. Those that the bar drew when it began, or after a pause, are apart. */
+static int keep_draw(struct log_series *series, int64_t steps, double ns)
+{
+    struct log_span *span = &series->span;
+    struct log_draw draw = {
+        .index = series->index, .steps = steps, .ns = ns, .values = series->now};
+    int rc = 0;
+    if (!log_span_follows(span, &series->now) || log_span_is_far(span, &series->now))
+        rc = write_span(series);
+    if (!rc && log_span_add(span, &draw))
+        rc = write_span(series);
+    return rc;
+}
+
+/* Ends the present step: its rows, the values of its series. */
+static int end_step(struct log_series *series)
+{
+    int64_t steps = steps_of(series);
+    double ns = step_ns(series, steps);
+    bool drawn = series->now.bar && series->now.elapsed != STORE_ABSENT;
+    int rc = 0;
+    if (!series->any)
+        return 0;
+    series->any = false;
+    series->rows->run->events++;
+    if (series->now.bar && series->now.has[LOG_STEP_TIME])
+        *(drawn ? &series->fitted : &series->smoothed) = true;
+    if (drawn) {
+        rc = keep_draw(series, steps, ns);
+    } else {
+        rc = write_span(series);
+        if (!rc)
+            rc = write_line(series, steps, ns);
+    }
     if (!isfinite(ns) && waits(series)) {
         series->shared = true;
         return rc;
@@ -199,8 +263,6 @@ static int end_step(struct log_series *series)
     series->shared = false;
     series->last_index = series->index;
     series->last_time = series->now.time;
-    series->consumed_tokens = value_of(series, LOG_CONSUMED_TOKENS, 0, AMOUNT_MOST);
-    series->consumed_samples = value_of(series, LOG_CONSUMED_SAMPLES, 0, AMOUNT_MOST);
     return rc;
 }
 
@@ -225,7 +287,8 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
     if (!values->progress || what == LOG_GLOBAL_STEP)
         return index;
     int64_t done = series->index - series->base;
-    bool anew = done > index || (done == index && is_drawn_anew(series, values));
+    bool anew = !values->resumed &&
+                (done > index || (done == index && is_drawn_anew(series, values)));
     if (series->index != STORE_ABSENT && anew && series->base <= INT64_MAX / 4)
         series->base +=
             values->total > done && values->total < INT64_MAX / 4 ? values->total : done;
@@ -328,6 +391,10 @@ int log_series_add(struct log_series *series, const struct log_values *values)
         merge(present(series), values);
         return 0;
     }
+    if (values->resumed) {
+        int rc = restart(series);
+        return rc ? rc : open_step(series, index, values);
+    }
     if (series->any && (index < series->index || (index == series->index && series->kept_count)))
         return keep_back(series, index, values);
     drop_kept(series);
@@ -340,15 +407,18 @@ int log_series_add(struct log_series *series, const struct log_values *values)
 /* What the report says of where the steps are from. */
 static int name_source(const struct log_series *series, const char *tool)
 {
-    char text[160];
-    const char *of = "";
+    char text[240], means[64] = "";
+    const char *of = "", *bar = "";
     store *db = series->rows->run->db;
     if (tool)
         of = " of ";
-    snprintf(text, sizeof text, "log%s%s", of, tool ? tool : "");
     if (series->most > 1)
-        snprintf(text, sizeof text, "log%s%s, means of up to %" PRId64 " steps each", of,
-                 tool ? tool : "", series->most);
+        snprintf(means, sizeof means, ", means of up to %" PRId64 " steps each", series->most);
+    if (series->smoothed)
+        bar = ", smoothed by its progress bar";
+    else if (series->fitted)
+        bar = ", smoothed by its progress bar except in sum";
+    snprintf(text, sizeof text, "log%s%s%s%s", of, tool ? tool : "", means, bar);
     int rc = store_run_set(db, "steps.marked_by", text);
     return rc || !tool ? rc : store_run_set(db, "source.tool", tool);
 }
@@ -357,6 +427,8 @@ int log_series_end(struct log_series *series, const char *tool)
 {
     drop_kept(series);
     int rc = end_step(series);
+    if (!rc)
+        rc = write_span(series);
     if (!rc && series->untimed)
         rc = imp_loss(series->rows->run, "line of a step without a time", series->untimed);
     return rc || series->rows->run->salvage_only ? rc : name_source(series, tool);

@@ -61,11 +61,15 @@ struct log_values {
     bool other_bar;               /* its label says that it is not of training */
     uint64_t label;               /* what is in front of its percentage, numbers included */
     int64_t elapsed;              /* s that the bar was there; else absent */
+    bool resumed; /* the bar begins at this step: those before it were trained by another run */
     bool engine;                  /* a line of DeepSpeed itself, which counts the steps, too */
     double bare_time;             /* a time without a unit; 0: none */
     bool coarse;                  /* the time is in whole seconds, and there is a mean time */
     bool evaluation;              /* the line is about an evaluation: its step is no step */
 };
+
+/* Values with nothing in them. */
+struct log_values log_values_none(void);
 
 /* ---- names ------------------------------------------------------------------------------------- */
 
@@ -129,6 +133,16 @@ struct log_bar {
     int64_t begun;     /* how often it began anew */
     double step, most; /* of the last line, the largest one */
     bool trains;
+    /* What tells whether it began at 0 and then jumped to the step that a run resumes from. */
+    struct log_jump {
+        double step, from; /* of its first line beyond 0; of the line that a speed begins at */
+        int64_t passed, from_passed; /* s that the bar was there at these */
+        double fastest;              /* steps a second, of what followed the jump; 0: not known */
+        bool zero, any;              /* it was drawn at 0; it jumped */
+    } jump;
+    uint64_t resumed;  /* a bit for each of the first 64 times it began: it jumped then */
+    int64_t read;      /* how often it began, of what was read the second time */
+    double read_step;  /* of the last line that was */
 };
 
 struct log_bars {
@@ -163,6 +177,37 @@ void log_bars_end(struct log_bars *bars);
  * line that only mentions it, where other lines tell more of each. */
 bool log_bars_train(struct log_bars *bars, struct log_values *values);
 
+/* ---- what passed while a bar was drawn ------------------------------------------------------------- */
+
+#define LOG_DRAWS_MOST 128
+
+/* Lines of a bar whose steps together last as long as the bar says has passed. */
+struct log_span {
+    struct log_draw {
+        int64_t index, steps; /* the last step of the line; how many steps it is about */
+        double ns;            /* of one of them; NAN: not known */
+        struct log_values values;
+    } draw[LOG_DRAWS_MOST];
+    size_t count;
+    uint64_t bar;   /* which one; 0: none yet */
+    double step;    /* of its last line */
+    int64_t passed; /* s at that line */
+    int64_t since;  /* s at the last line before these */
+    double total;   /* ns of all steps of the bar before these */
+    bool first;     /* the only line here is the first of the bar */
+    bool distrusts; /* its speeds count steps that it did not train */
+};
+
+/* Does a line of a bar go on from the one before, or does the bar begin with it? */
+bool log_span_follows(const struct log_span *span, const struct log_values *values);
+/* Is so much time between the line and the one before that its steps are apart from the others? */
+bool log_span_is_far(const struct log_span *span, const struct log_values *values);
+/* Adds a line; true: what there is now is to be fitted. */
+bool log_span_add(struct log_span *span, const struct log_draw *draw);
+/* Gives the steps of the lines the time that passed, where their speeds, which bars smooth, do not
+ * add up to it. The caller takes the lines, then sets `count` to 0. */
+void log_span_fit(struct log_span *span);
+
 /* ---- steps and series -------------------------------------------------------------------------- */
 
 #define LOG_KEPT_MOST 4 /* lines that go on from each other: they are of a restart */
@@ -190,6 +235,8 @@ struct log_series {
     int64_t steps, untimed;
     int64_t most; /* steps of one line */
     bool by_tag;  /* series have names of their own: none is made here */
+    struct log_span span;
+    bool fitted, smoothed; /* times of steps are speeds of a bar: with what passed, without */
 };
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows);

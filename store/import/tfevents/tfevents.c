@@ -261,7 +261,7 @@ static void choose_axis(struct reading *reading)
 
 static int read_event(struct reading *reading, struct pb_span message)
 {
-    struct log_values values = {.time = STORE_ABSENT, .total = STORE_ABSENT};
+    struct log_values values = log_values_none();
     struct pb pb = pb_of(message);
     struct pb_field field;
     struct pb_span summary = {NULL, 0};

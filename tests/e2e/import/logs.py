@@ -80,7 +80,7 @@ def nemo():
 
 
 def lightning():
-    lines = ["\r".join(f"Epoch {e}:  {k}%|\u2588\u258f        | {k}/100 [{k // 60:02d}:{k % 60:02d}<01:48,  1.25it/s, v_num=3, "
+    lines = ["\r".join(f"Epoch {e}:  {k}%|\u2588\u258f        | {k}/100 [{4 * k // 300:02d}:{4 * k // 5 % 60:02d}<01:48,  1.25it/s, v_num=3, "
                        f"train_loss={3 - 0.01 * (100 * e + k):.3f}]" for k in range(10, 101, 10)) for e in range(2)]
     return lines, (191, 10, 200, 800, None, None, {"loss": (20, 1, 2.9)})
 

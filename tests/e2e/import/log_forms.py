@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes logs whose lines look as their real producers write them, and compares what tacho read with what was put in: bars that are smoothed or
+resumed, bars of Keras and rich, times of many loggers. usage: log_forms.py make FOLDER | check FOLDER TACHO"""
+import os, subprocess, sys
+
+from logs import rows, same
+
+
+# ---- bars of tqdm --------------------------------------------------------------------------------------------------------------------
+
+
+class Bar:
+    """Draws what tqdm does: the speed is a moving mean of steps and of times, at the end the mean of all; a step that advances by many is
+    followed by a line only where something else asks for one, as the speed then was."""
+
+    def __init__(self, total, label="", initial=0):
+        self.total, self.label, self.initial, self.done, self.now = total, label, initial, initial, 0.0
+        self.means, self.drawn, self.lines = [], (initial, 0.0), []
+        self.draw()
+
+    def draw(self, rate=None):
+        passed, text = int(self.now), "?it/s"
+        if rate is None and self.means:
+            weight = sum(0.3 * 0.7**k for k in range(len(self.means)))
+            steps, times = (sum(0.3 * 0.7**k * pair[i] for k, pair in enumerate(reversed(self.means))) / weight for i in (0, 1))
+            rate = steps / times
+        if rate:
+            text = f"{rate:5.2f}it/s" if rate >= 1 else f"{1 / rate:5.2f}s/it"
+        self.lines.append(f"{self.label}{100 * self.done // self.total:3d}%|█▏   | {self.done}/{self.total} "
+                          f"[{passed // 60:02d}:{passed % 60:02d}<00:00, {text}]\r")
+
+    def step(self, seconds, steps=1, smooth=True):
+        self.done, self.now = self.done + steps, self.now + seconds
+        if smooth and self.now - self.drawn[1] >= 0.1:
+            self.means.append((self.done - self.drawn[0], self.now - self.drawn[1]))
+            self.drawn = self.done, self.now
+            self.draw()
+
+    def loss(self):
+        self.lines += [f"\n{{'loss': 2.5, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}}\n"]
+        self.draw()
+
+    def close(self):
+        self.draw((self.done - self.initial) / self.now)
+        return self.lines
+
+
+def smoothed():
+    """A first step that compiles, and steps that save: the moving mean spreads them over what follows, the time that passed does not."""
+    bar = Bar(1000)
+    for k in range(1, 1001):
+        bar.step({1: 30.0}.get(k, 20.0 if k % 100 == 0 else 0.4))
+        if k % 10 == 0:
+            bar.loss()
+    return bar.close(), (1000, 1, 1000, 625.6, 0.005)
+
+
+def hugging_face(first, last, seconds, load=2.0, often=True):
+    """Trainer resumes: the bar begins at 0 and jumps. Its speeds never recover from that; tqdm then draws it only where a loss is logged."""
+    bar = Bar(last)
+    bar.now += load
+    bar.step(seconds, first + 1)
+    for k in range(first + 2, last + 1):
+        bar.step(seconds, smooth=often)
+        if k % 10 == 0:
+            bar.loss()
+    return bar.close()
+
+
+def resumed():
+    return hugging_face(5000, 5100, 3.0), (99, 5002, 5100, 3000, 0.02)
+
+
+def resumed_rarely_drawn():
+    return hugging_face(5000, 5100, 3.0, often=False), (99, 5002, 5100, 3000, 0.02)
+
+
+def resumed_fast():
+    return hugging_face(500, 3000, 0.12), (2499, 502, 3000, 120, 0.01)
+
+
+def resumed_in_one_log():
+    """The run fails at step 260 and goes on from step 200: steps keep their numbers."""
+    bar = Bar(400)
+    for _ in range(260):
+        bar.step(1.5)
+    return bar.lines + hugging_face(200, 400, 1.5), (459, 1, 400, 1500, 0.02)
+
+
+def skipped_at_once():
+    """Programs that use accelerate move the bar before the first step."""
+    bar = Bar(2000, "Steps: ")
+    bar.step(0.2, 1500)
+    for _ in range(500):
+        bar.step(0.5)
+    return bar.close(), (500, 1501, 2000, 500, 0.02)
+
+
+def begun_later():
+    """tqdm(initial=...), a second time in one log."""
+    bar, again = Bar(300, "Steps: "), Bar(300, "Steps: ", 150)
+    for _ in range(200):
+        bar.step(0.5)
+    for _ in range(150):
+        again.step(0.5)
+    return bar.lines + again.close(), (350, 1, 300, 500, 0.02)
+
+
+def fast_from_the_beginning():
+    """No jump: a bar that is as fast after its first line as before it, and one whose first steps only wait for the device later."""
+    bar = Bar(3000, "Steps: ")
+    for k in range(3000):
+        bar.step(0.005 if k < 9 else 0.01)
+    return bar.close(), (3000, 1, 3000, 10, 0.02)
+
+
+LOGS = [smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
+
+
+def make(folder):
+    os.makedirs(folder)
+    for log in LOGS:
+        with open(f"{folder}/{log.__name__}.log", "w") as f:
+            f.write("".join(line if line[-1] in "\r\n" else line + "\n" for line in log()[0]) + "\n")
+
+
+def check(folder, tacho):
+    for log in LOGS:
+        name, run = log.__name__, f"{folder}/{log.__name__}.tacho"
+        done = subprocess.run([tacho, "import", f"{folder}/{name}.log", "-o", run], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr}")
+        own = rows(run, 'SELECT count(*), min("index"), max("index"), avg("end" - start) / 1e6 FROM step')[0]
+        wanted = log()[1]
+        for what, found, value in zip(("steps", "first", "last"), own, wanted):
+            same(f"{name}: {what}", found, value)
+        if abs(own[3] / wanted[3] - 1) > wanted[4]:
+            sys.exit(f"{name}: ms: {own[3]} is not {wanted[3]}")
+
+
+def main():
+    if sys.argv[1] == "make":
+        make(sys.argv[2])
+    else:
+        check(sys.argv[2], sys.argv[3])
+
+
+if __name__ == "__main__":
+    main()
