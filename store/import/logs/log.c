@@ -110,7 +110,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
 {
     int steps = 0, drawn = 0, unnumbered = 0;
     uint64_t bar = 0;
-    bool told = false;
+    bool told = false, epochs = false;
     struct log_table table;
     if (!is_text(head, bytes))
         return false;
@@ -123,7 +123,8 @@ static bool recognises(const unsigned char *head, size_t bytes)
         memcpy(line, head + at, used);
         line[used] = '\0';
         read_values(&table, line, used, &values);
-        steps += values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP];
+        epochs |= values.epoch > 0;
+        steps += (values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP]) && (epochs || !values.keras);
         drawn += draws_again(&values, &bar);
         unnumbered += is_unnumbered(line);
         told |= log_values_tell(&values) || drawn >= DRAWN_KNOWN;
@@ -148,6 +149,8 @@ static int end_line(struct reading *reading)
     reading->begun = true;
     read_values(&reading->table, reading->line, reading->bytes, &values);
     reading->bytes = 0;
+    if (!reading->tool && values.keras)
+        reading->tool = "Keras";
     if (!reading->counts)
         log_bars_add(&reading->bars, &values);
     else if (log_bars_train(&reading->bars, &values))

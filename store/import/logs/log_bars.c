@@ -19,17 +19,6 @@
 #define JUMP_FASTER 2
 #define HASH_BEGIN  0xcbf29ce484222325u
 
-bool log_values_tell(const struct log_values *values)
-{
-    static const enum log_what others[] = {
-        LOG_LOSS,          LOG_LEARNING_RATE, LOG_GRADIENT_NORM, LOG_TOKENS_PER_S,
-        LOG_SAMPLES_PER_S, LOG_TFLOPS,        LOG_MFU,           LOG_TOKENS_PER_S_DEVICE};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (values->has[others[i]])
-            return true;
-    return values->has[LOG_STEP_TIME] && !values->progress;
-}
-
 /* Is one of the words in the label of a bar? */
 static bool has_word(const char *line, const char *number, const char *const *words, size_t count)
 {
@@ -78,10 +67,10 @@ uint64_t log_bar_key(const char *line, const char *number, int64_t total)
     return hash | 1;
 }
 
-uint64_t log_bar_label(const char *line)
+uint64_t log_bar_label(const char *line, const char *end)
 {
     uint64_t hash = HASH_BEGIN;
-    size_t bytes = strcspn(line, "%");
+    size_t bytes = (size_t)(end - line);
     while (bytes && strchr(" 0123456789", line[bytes - 1]))
         bytes--;
     for (size_t i = 0; i < bytes; i++)
@@ -95,6 +84,25 @@ static struct log_bar *bar_of(struct log_bars *bars, uint64_t key)
         if (bars->bar[i].key == key)
             return &bars->bar[i];
     return NULL;
+}
+
+/* Follows the epochs of Keras: "Epoch 1/10", the bar until it is full, and again with what the
+ * validation gave. A bar without such a line before it is of evaluate() or predict(). False: the
+ * line is of none of training, or of a bar that is not full. */
+static bool follow_epoch(struct log_bars *bars, struct log_values *values)
+{
+    if (values->epoch)
+        bars->epoch = (struct log_epoch){.number = values->epoch, .open = true};
+    if (!values->keras)
+        return true;
+    bars->epoch.open &= !bars->epoch.total || (values->total == bars->epoch.total &&
+                                               values->value[LOG_STEP] >= bars->epoch.step);
+    bool trains = bars->epoch.open && values->value[LOG_STEP] == (double)values->total;
+    bars->epoch.total = values->total;
+    bars->epoch.step = values->value[LOG_STEP];
+    bars->epoch.open &= !trains || !values->ended;
+    values->label = (uint64_t)bars->epoch.number;
+    return trains;
 }
 
 /* ---- resumed runs ------------------------------------------------------------------------------ */
@@ -229,8 +237,10 @@ static void credit(struct log_bars *bars, bool evaluated)
         bars->bar[i].since = 0;
 }
 
-void log_bars_add(struct log_bars *bars, const struct log_values *values)
+void log_bars_add(struct log_bars *bars, struct log_values *values)
 {
+    if (!follow_epoch(bars, values))
+        return;
     bool tells = log_values_tell(values);
     double mean = mean_of(values);
     if (isfinite(mean) && digits_of(mean) > bars->digits)
@@ -267,6 +277,7 @@ void log_bars_end(struct log_bars *bars)
 {
     int64_t told = 0, after = 0, lines = 0;
     struct log_bar *finest = NULL;
+    bars->epoch = (struct log_epoch){0};
     for (size_t i = 0; i < bars->count; i++) {
         struct log_bar *bar = &bars->bar[i];
         end_jump(bar);
@@ -291,6 +302,8 @@ bool log_bars_train(struct log_bars *bars, struct log_values *values)
 {
     struct log_bar *bar = values->bar ? bar_of(bars, values->bar) : NULL;
     bool tells = log_values_tell(values);
+    if (!follow_epoch(bars, values))
+        return false;
     if (bar && (!values->other_bar || tells))
         return follow_jump(bar, values) && bar->trains;
     if (values->bar)

@@ -144,54 +144,6 @@ static struct number number_at(const char *name, const char *text)
     return number;
 }
 
-static void keep(struct log_values *values, enum log_what what, double value)
-{
-    if (values->has[what])
-        return; /* the first of a line counts */
-    values->has[what] = true;
-    values->value[what] = value;
-}
-
-/* What tells the bars of two epochs apart that both are drawn at their ends: the text in front of
- * the percentage, and how long the bar was there, "01:10<" or "1:01:10<". */
-static void keep_drawn(struct log_values *values, const char *line, const char *inside)
-{
-    int part[3], count = sscanf(inside, "%6d:%2d:%2d", &part[0], &part[1], &part[2]);
-    values->label = log_bar_label(line);
-    values->elapsed = STORE_ABSENT;
-    for (int i = 0; i < count; i++)
-        values->elapsed = (i ? values->elapsed * 60 : 0) + part[i];
-}
-
-/* "100/1000 [00:12<01:48,  8.31it/s": the step and the time of a progress bar of tqdm. */
-static bool keep_progress(struct log_values *values, const char *line, const char *text,
-                          const struct number *number)
-{
-    long long total;
-    int used = 0;
-    double rate;
-    if (sscanf(number->end, "/%lld [%n", &total, &used) != 1 || !used || total < 0)
-        return false;
-    const char *inside = number->end + used, *comma = strchr(inside, ',');
-    if (!strchr(inside, '<') || (number->name_bytes && text[-1] != ' '))
-        return false;
-    keep(values, LOG_STEP, number->value);
-    values->progress = true;
-    values->total = total;
-    values->bar = log_bar_key(line, text, total);
-    values->other_bar = log_bar_is_other(line, text);
-    values->evaluation = log_bar_evaluates(line, text);
-    keep_drawn(values, line, inside);
-    values->resumed = number->value > 0 && comma && !strncmp(comma, ", ?", 3);
-    if (comma && sscanf(comma + 1, " %lf%n", &rate, &used) == 1 && rate > 0) {
-        if (!strncmp(comma + 1 + used, "it/s", 4))
-            keep(values, LOG_STEP_TIME, 1 / rate);
-        else if (!strncmp(comma + 1 + used, "s/it", 4))
-            keep(values, LOG_STEP_TIME, rate);
-    }
-    return true;
-}
-
 /* Numbers that are named by what follows them: "123.45 ms |", "421213 tok/s". In "6m 30s" both are
  * one time, of something else. */
 static void keep_by_unit(struct log_values *values, const struct number *number)
@@ -199,12 +151,12 @@ static void keep_by_unit(struct log_values *values, const struct number *number)
     const char *next = number->end + (*number->end == ' ');
     bool bare = number->name_bytes < 3 && strcspn(number->name, LETTERS) >= number->name_bytes;
     if (number->has_unit && (bare || is_per_step(number->end)))
-        keep(values, LOG_STEP_TIME, number->value);
+        log_keep(values, LOG_STEP_TIME, number->value);
     else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
-        keep(values, LOG_TOKENS_PER_S, number->value);
+        log_keep(values, LOG_TOKENS_PER_S, number->value);
     else if (!strncmp(next, "step/s", 6) || !strncmp(next, "steps/s", 7) ||
              !strncmp(number->end, " it/s", 5)) /* tqdm has no space there */
-        keep(values, LOG_STEPS_PER_S, number->value);
+        log_keep(values, LOG_STEPS_PER_S, number->value);
 }
 
 /* ns since 1970 of a time in seconds or ms, from 2001 to 2096; STORE_ABSENT: it is none. */
@@ -230,7 +182,7 @@ static void keep_known(struct log_values *values, const struct number *number, e
         (what == LOG_MEMORY && scale < 2 && !number->has_size) ||
         (step && (number->has_unit || number->value != floor(number->value))))
         return;
-    keep(values, what, number->has_unit ? number->value : number->value * scale);
+    log_keep(values, what, number->has_unit ? number->value : number->value * scale);
 }
 
 static void keep_number(struct log_values *values, const char *line, const char *text,
@@ -243,7 +195,8 @@ static void keep_number(struct log_values *values, const char *line, const char 
         return; /* "Steps:  54%|": how much of a bar is done */
     if (what != LOG_NOTHING)
         keep_known(values, number, what, scale, needs_unit);
-    else if (!keep_progress(values, line, text, number))
+    else if ((number->name_bytes && text[-1] != ' ') ||
+             !log_drawn(values, line, text, number->value, number->end))
         keep_by_unit(values, number);
 }
 
@@ -297,7 +250,7 @@ static void keep_written(struct log_values *values, const char *line)
     long long step;
     const char *text = strstr(line, "logging_writer.py:");
     if (text && (text = strstr(text, "] [")) && sscanf(text, "] [%lld]", &step) == 1 && step >= 0)
-        keep(values, LOG_STEP, (double)step);
+        log_keep(values, LOG_STEP, (double)step);
 }
 
 /* The setting in llm.c's table: "| total batch size      | 524288 |". */
@@ -305,22 +258,23 @@ static void keep_setting(struct log_values *values, const char *line)
 {
     double total;
     if (sscanf(line, "| total batch size | %lf", &total) == 1)
-        keep(values, LOG_TOTAL_BATCH, total);
+        log_keep(values, LOG_TOTAL_BATCH, total);
 }
 
 /* What the line means as a whole. A time without a unit is that of a step beside a step in
  * brackets, or beside the time that is left. */
 static void complete(struct log_values *values, const char *line)
 {
+    log_drawn_by_keras(values, line);
     bool tells = values->has[LOG_LOSS] || values->has[LOG_STEPS_PER_S], bracket = false;
     if (tells && !values->has[LOG_STEP] && !values->has[LOG_GLOBAL_STEP]) {
         keep_written(values, line);
         bracket = !values->has[LOG_STEP] && keep_bracket(values, line);
     }
     if (values->bare_time > 0 && (bracket || strstr(line, "eta: ")))
-        keep(values, LOG_STEP_TIME, values->bare_time);
+        log_keep(values, LOG_STEP_TIME, values->bare_time);
     if (values->has[LOG_MEAN_SPEED] && values->value[LOG_MEAN_SPEED] > 0)
-        keep(values, LOG_MEAN_TIME, 1 / values->value[LOG_MEAN_SPEED]);
+        log_keep(values, LOG_MEAN_TIME, 1 / values->value[LOG_MEAN_SPEED]);
     if (values->progress && values->has[LOG_GLOBAL_STEP] && values->has[LOG_LOSS]) {
         values->progress = values->has[LOG_STEP_TIME] = false; /* written behind a bar */
         values->bar = 0;
@@ -335,12 +289,6 @@ static void keep_time(struct log_values *values)
     int64_t time = values->time;
     *values = log_values_none();
     values->time = time;
-}
-
-struct log_values log_values_none(void)
-{
-    return (struct log_values){
-        .time = STORE_ABSENT, .total = STORE_ABSENT, .elapsed = STORE_ABSENT};
 }
 
 void log_values_begin(struct log_values *values, char *line, size_t bytes)

@@ -176,6 +176,7 @@ static const struct {
     {"samples/sec:", "DeepSpeed"},
     {"[titan]", "torchtitan"},
     {"v_num=", "Lightning"},
+    {"v_num:", "Lightning"},
     {"global_step/max_steps", "ms-swift"}, /* which is one of the next, too */
     {"{'loss':", "Hugging Face Trainer"},
     {"bf16 MFU", "llm.c"},

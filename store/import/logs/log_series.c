@@ -17,6 +17,7 @@
 #define COARSE_MOST INT64_C(10000000000) /* ns: of less, whole seconds are too coarse */
 #define FAR         8 /* times the time between two lines: no other process is so late */
 #define AMOUNT_MOST 9e15
+#define ROUNDED     0.02 /* times that may be off by more are said to be rounded */
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows)
 {
@@ -246,6 +247,10 @@ static int end_step(struct log_series *series)
         return 0;
     series->any = false;
     series->rows->run->events++;
+    series->validated |= series->now.validated;
+    if (series->now.most > 0)
+        series->rounded = fmax(series->rounded, (series->now.most - series->now.least) /
+                                                    (series->now.most + series->now.least));
     if (series->now.bar && series->now.has[LOG_STEP_TIME])
         *(drawn ? &series->fitted : &series->smoothed) = true;
     if (drawn) {
@@ -287,8 +292,8 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
     if (!values->progress || what == LOG_GLOBAL_STEP)
         return index;
     int64_t done = series->index - series->base;
-    bool anew = !values->resumed &&
-                (done > index || (done == index && is_drawn_anew(series, values)));
+    bool anew =
+        !values->resumed && (done > index || (done == index && is_drawn_anew(series, values)));
     if (series->index != STORE_ABSENT && anew && series->base <= INT64_MAX / 4)
         series->base +=
             values->total > done && values->total < INT64_MAX / 4 ? values->total : done;
@@ -300,6 +305,7 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
 /* Adds what a step does not have yet: ranks that print the same step count once. */
 static void merge(struct log_values *now, const struct log_values *values)
 {
+    log_drawn_narrow(now, values);
     for (int what = 0; what < LOG_WHAT_COUNT; what++) {
         if (!values->has[what] || now->has[what])
             continue;
@@ -407,7 +413,7 @@ int log_series_add(struct log_series *series, const struct log_values *values)
 /* What the report says of where the steps are from. */
 static int name_source(const struct log_series *series, const char *tool)
 {
-    char text[240], means[64] = "";
+    char text[280], means[64] = "", digits[48] = "";
     const char *of = "", *bar = "";
     store *db = series->rows->run->db;
     if (tool)
@@ -418,7 +424,11 @@ static int name_source(const struct log_series *series, const char *tool)
         bar = ", smoothed by its progress bar";
     else if (series->fitted)
         bar = ", smoothed by its progress bar except in sum";
-    snprintf(text, sizeof text, "log%s%s%s%s", of, tool ? tool : "", means, bar);
+    else if (series->validated)
+        bar = ", validation included";
+    if (series->rounded >= ROUNDED)
+        snprintf(digits, sizeof digits, ", rounded by up to %.0f %%", 100 * series->rounded);
+    snprintf(text, sizeof text, "log%s%s%s%s%s", of, tool ? tool : "", means, bar, digits);
     int rc = store_run_set(db, "steps.marked_by", text);
     return rc || !tool ? rc : store_run_set(db, "source.tool", tool);
 }

@@ -61,11 +61,16 @@ struct log_values {
     bool other_bar;               /* its label says that it is not of training */
     uint64_t label;               /* what is in front of its percentage, numbers included */
     int64_t elapsed;              /* s that the bar was there; else absent */
-    bool resumed; /* the bar begins at this step: those before it were trained by another run */
-    bool engine;                  /* a line of DeepSpeed itself, which counts the steps, too */
-    double bare_time;             /* a time without a unit; 0: none */
-    bool coarse;                  /* the time is in whole seconds, and there is a mean time */
-    bool evaluation;              /* the line is about an evaluation: its step is no step */
+    bool resumed;  /* the bar begins at this step: those before it were trained by another run */
+    int64_t epoch; /* the line begins an epoch, as Keras writes it: which one; else 0 */
+    bool keras; /* it is a bar of Keras; STEP_TIME is a mean in least..most s, unless `most` is 0 */
+    double least, most;
+    bool validated;   /* ... which includes a validation */
+    bool ended;       /* ... and the line says how long the epoch took */
+    bool engine;      /* a line of DeepSpeed itself, which counts the steps, too */
+    double bare_time; /* a time without a unit; 0: none */
+    bool coarse;      /* the time is in whole seconds, and there is a mean time */
+    bool evaluation;  /* the line is about an evaluation: its step is no step */
 };
 
 /* Values with nothing in them. */
@@ -96,6 +101,16 @@ int64_t log_take_time(char *line, size_t bytes);
 void log_line_read(char *line, size_t bytes, struct log_values *values);
 /* Empties values, but for the date and time in a line, which go from it. */
 void log_values_begin(struct log_values *values, char *line, size_t bytes);
+/* Keeps a value, unless the line has one already. */
+void log_keep(struct log_values *values, enum log_what what, double value);
+/* Keeps what a bar of tqdm or rich says whose step is at `text` and ends at `behind`. False: there
+ * is none. */
+bool log_drawn(struct log_values *values, const char *line, const char *text, double step,
+               const char *behind);
+/* Keeps what a bar of Keras says, or that an epoch begins. */
+void log_drawn_by_keras(struct log_values *values, const char *line);
+/* Narrows the mean of a step of Keras by another line of the same step. */
+void log_drawn_narrow(struct log_values *now, const struct log_values *values);
 /* Adds the number that a text is all of, if its name is known; the text need not be terminated. */
 void log_values_put(struct log_values *values, const char *name, size_t name_bytes,
                     const char *text, size_t bytes);
@@ -140,9 +155,9 @@ struct log_bar {
         double fastest;              /* steps a second, of what followed the jump; 0: not known */
         bool zero, any;              /* it was drawn at 0; it jumped */
     } jump;
-    uint64_t resumed;  /* a bit for each of the first 64 times it began: it jumped then */
-    int64_t read;      /* how often it began, of what was read the second time */
-    double read_step;  /* of the last line that was */
+    uint64_t resumed; /* a bit for each of the first 64 times it began: it jumped then */
+    int64_t read;     /* how often it began, of what was read the second time */
+    double read_step; /* of the last line that was */
 };
 
 struct log_bars {
@@ -153,8 +168,13 @@ struct log_bars {
      * that do not, and those of DeepSpeed itself. */
     int64_t own, bare, engine;
     int64_t timed; /* lines of no bar that have a time */
-    int digits;    /* behind the point of mean times, most */
-    bool trains;   /* a bar does */
+    struct log_epoch {
+        int64_t number, total; /* of Keras: which epoch, 0: none yet; of its last line */
+        double step;
+        bool open; /* bars are of training */
+    } epoch;
+    int digits;  /* behind the point of mean times, most */
+    bool trains; /* a bar does */
 };
 
 /* Does the line say something of a step that only a training has? */
@@ -166,12 +186,13 @@ uint64_t log_bar_key(const char *line, const char *number, int64_t total);
 bool log_bar_is_other(const char *line, const char *number);
 /* Does it say that the bar is of an evaluation, and not of training beside it? */
 bool log_bar_evaluates(const char *line, const char *number);
-/* All that is in front of the percentage of a bar: "Epoch 2/3: " is not "Epoch 3/3: ". */
-uint64_t log_bar_label(const char *line);
+/* The text from the beginning of a line on, without numbers at its end: of what is in front of the
+ * percentage of a bar "Epoch 2/3: " is not "Epoch 3/3: ". */
+uint64_t log_bar_label(const char *line, const char *end);
 /* First all lines are added; then `log_bars_end` decides which bars are of training: those with a
  * loss in a line of theirs; in a log without lines that number the steps themselves also those that
  * a loss follows as often as others, or the finest one. */
-void log_bars_add(struct log_bars *bars, const struct log_values *values);
+void log_bars_add(struct log_bars *bars, struct log_values *values);
 void log_bars_end(struct log_bars *bars);
 /* Does the line count: is it of no bar, or of one of training? Takes the number of the step from a
  * line that only mentions it, where other lines tell more of each. */
@@ -236,6 +257,8 @@ struct log_series {
     int64_t most; /* steps of one line */
     bool by_tag;  /* series have names of their own: none is made here */
     struct log_span span;
+    bool validated;        /* times of steps include validations */
+    double rounded;        /* by how much of itself the time of a step may be off, most */
     bool fitted, smoothed; /* times of steps are speeds of a bar: with what passed, without */
 };
 

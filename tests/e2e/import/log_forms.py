@@ -115,14 +115,81 @@ def fast_from_the_beginning():
     return bar.close(), (3000, 1, 3000, 10, 0.02)
 
 
-LOGS = [smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
+# ---- bars of Keras and rich ------------------------------------------------------------------------------------------------------------
+
+
+def unit(seconds):
+    return f"{seconds:.0f}s/step" if seconds >= 1 else f"{1000 * seconds:.0f}ms/step" if seconds >= 1e-3 else f"{1e6 * seconds:.0f}us/step"
+
+
+def keras(version, verbose, steps, seconds, validation=0.0, first=0.0, every=1):
+    """Three epochs and an evaluation. With verbose=1 each line is drawn over the one before; in version 3 the first number of a bar that goes on
+    is the time that is left, in version 2 that is named."""
+    def draw(k, total, passed, mean, ends, loss):
+        full = 20 * k // total
+        left = mean * (total - k)
+        losses = f"loss: {loss:.4f} - mae: 1.2943" + (f" - val_loss: {loss + 1:.4f} - val_mae: 0.65" if ends and validation else "")
+        if verbose == 2 and version == 3:
+            return f"{k}/{total} - {passed:.0f}s - {unit(passed / k)} - {losses}\n"
+        if verbose == 2:
+            return f"{k}/{total} - {passed:.0f}s - {losses} - {passed:.0f}s/epoch - {unit(passed / k)}\n"
+        if version == 3:
+            return (f"\r\x1b[1m{k}/{total}\x1b[0m \x1b[32m{'━' * full}\x1b[0m\x1b[37m{'━' * (20 - full)}\x1b[0m \x1b[1m"
+                    f"{f'{passed:.0f}' if ends else int(left)}s\x1b[0m {unit(mean)} - {losses}" + ("\n" if ends else "\b" * 90))
+        return (f"\r{k:3d}/{total} [{'=' * full}>{'.' * (20 - full)}] - " + (f"{passed:.0f}s {unit(mean)}" if ends else f"ETA: {left:.0f}s") +
+                f" - {losses}" + ("\n" if ends else "\b" * 90))
+
+    lines = []
+    for e in range(3):
+        lines.append(f"Epoch {e + 1}/3\n")
+        begin = first if e == 0 else 0
+        if verbose == 1:
+            lines += [draw(k, steps, begin + k * seconds, seconds, False, 2.5 - e / 2) for k in range(1, steps + 1, every)]
+            lines.append(draw(steps, steps, begin + steps * seconds, seconds, False, 2.5 - e / 2))
+        passed = begin + steps * seconds + validation
+        lines.append(draw(steps, steps, passed, seconds + validation / steps, True, 2.5 - e / 2))
+    validation = 0
+    lines += [draw(k, 313, 3.13, 0.01, k == 313, 1.5) for k in range(313 if verbose == 2 else 1, 314, 12)]
+    return lines + [draw(steps, steps, steps / 10, 0.1, True, 1.5)]
+
+
+def named(name, lines, wanted):
+    def log():
+        return lines, wanted
+    log.__name__ = name
+    return log
+
+
+KERAS = [named("keras_3", keras(3, 1, 200, 0.037, first=5), (600, 1, 600, 37, 0.01)),
+         named("keras_3_validates", keras(3, 1, 200, 0.037, 4), (600, 1, 600, 37, 0.01)),
+         named("keras_3_lines", keras(3, 2, 200, 0.037), (600, 1, 600, 37, 0.02)),
+         named("keras_3_lines_validate", keras(3, 2, 200, 0.037, 4), (600, 1, 600, 57, 0.02)),
+         named("keras_3_short_steps", keras(3, 1, 1875, 0.00233, every=20), (5625, 1, 5625, 2.33, 0.09)),
+         named("keras_2", keras(2, 1, 200, 0.037, first=5), (600, 1, 600, 37, 0.01)),
+         named("keras_2_lines", keras(2, 2, 200, 0.037), (600, 1, 600, 37, 0.02)),
+         named("keras_2_long_steps", keras(2, 1, 30, 2.3), (90, 1, 90, 2300, 0.01))]
+
+
+def rich_bar():
+    """RichProgressBar of Lightning on a terminal; its speed is that of the last 30 s."""
+    lines = []
+    for e in range(3):
+        for k in range(0, 201, 2):
+            passed = int(k * 0.06)
+            speed, full = (16.67 if k else 0.0), 40 * k // 200
+            lines.append(f"\r\x1b[2KEpoch {e}/2 \x1b[91m{'━' * full}\x1b[0m\x1b[90m╺{'━' * (39 - full)}\x1b[0m {k}/200 0:00:{passed:02d} • 0:00:0{9 - k // 25} "
+                         f"{speed:.2f}it/s v_num: 0.000 train_loss: {3 - 0.01 * k:.3f}")
+    return lines, (600, 1, 600, 60, 0.01)
+
+
+LOGS = [*KERAS, rich_bar, smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
 
 
 def make(folder):
     os.makedirs(folder)
     for log in LOGS:
         with open(f"{folder}/{log.__name__}.log", "w") as f:
-            f.write("".join(line if line[-1] in "\r\n" else line + "\n" for line in log()[0]) + "\n")
+            f.write("".join(log()[0]) + "\n")
 
 
 def check(folder, tacho):
