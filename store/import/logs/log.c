@@ -26,6 +26,7 @@ struct reading {
     int64_t lines;
     struct log_table table;
     struct log_bars bars;
+    struct log_times times;
     bool unnumbered; /* a line is one of HF Trainer, which has no number of the step */
     bool begun;      /* the first line was read */
     bool counts;     /* the second time: the lines become steps */
@@ -152,6 +153,10 @@ static int end_line(struct reading *reading)
     if (!reading->tool && values.keras)
         reading->tool = "Keras";
     if (!reading->counts)
+        log_times_add(&reading->times, &values);
+    else
+        log_times_follow(&reading->times, &values);
+    if (!reading->counts)
         log_bars_add(&reading->bars, &values);
     else if (log_bars_train(&reading->bars, &values))
         return log_series_add(&reading->series, &values);
@@ -229,6 +234,7 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
         if (!rc)
             rc = read_lines(reading, path, false, err);
         log_bars_end(&reading->bars);
+        log_times_end(&reading->times);
         if (!rc)
             rc = check_tool(run, reading, path, err);
         if (!rc)

@@ -184,7 +184,7 @@ static void add_bar(struct log_bars *bars, const struct log_values *values, bool
  * the start? */
 static bool says_more(const struct log_values *values)
 {
-    return log_values_tell(values) || (values->time >= 0 && values->time < LOG_PASSED_MOST);
+    return log_values_tell(values) || (values->time != STORE_ABSENT && values->clock == LOG_PASSED);
 }
 
 static bool has_step(const struct log_values *values)

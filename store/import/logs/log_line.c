@@ -12,6 +12,8 @@
 
 #include "store/import/logs/logs.h"
 
+#define TIME_BYTES 9 /* that rich leaves empty in front of a line with the time of the one before */
+
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 /* What follows a number. key: the text; factor of the value; is it a unit of time? */
@@ -174,8 +176,11 @@ static void keep_known(struct log_values *values, const struct number *number, e
 {
     bool step = what == LOG_STEP || what == LOG_GLOBAL_STEP;
     bool bare = needs_unit && !number->has_unit && what == LOG_STEP_TIME;
-    if ((bare || what == LOG_TIMESTAMP) && values->time == STORE_ABSENT)
+    if ((bare || what == LOG_TIMESTAMP) && date_of(number->value) != STORE_ABSENT &&
+        (values->time == STORE_ABSENT || values->clock == LOG_OF_DAY)) {
         values->time = date_of(number->value);
+        values->clock = LOG_DATED;
+    }
     if (bare && values->bare_time <= 0 && date_of(number->value) == STORE_ABSENT)
         values->bare_time = number->value;
     if ((needs_unit && !number->has_unit) ||
@@ -214,6 +219,7 @@ static void keep_evaluation(struct log_values *values)
 {
     struct log_values kept = log_values_none();
     kept.time = values->time;
+    kept.clock = values->clock;
     kept.evaluation = true;
     enum log_what loss = values->has[LOG_EVAL_LOSS] ? LOG_EVAL_LOSS : LOG_LOSS;
     kept.has[LOG_EVAL_LOSS] = values->has[loss];
@@ -286,15 +292,17 @@ static void complete(struct log_values *values, const char *line)
 /* Keeps the time of a line alone. */
 static void keep_time(struct log_values *values)
 {
-    int64_t time = values->time;
+    struct log_values before = *values;
     *values = log_values_none();
-    values->time = time;
+    values->time = before.time;
+    values->clock = before.clock;
 }
 
 void log_values_begin(struct log_values *values, char *line, size_t bytes)
 {
     *values = log_values_none();
-    values->time = log_take_time(line, bytes);
+    values->indented = strspn(line, " ") >= TIME_BYTES;
+    values->time = log_take_time(line, bytes, &values->clock);
 }
 
 void log_values_put(struct log_values *values, const char *name, size_t name_bytes,

@@ -13,8 +13,15 @@
 #include "store/import/input/rows.h"
 
 #define LOG_LINE_MOST 4096 /* bytes of a line that are looked at */
-/* Three years in ns: times up to it have passed since the start, later ones are dates. */
-#define LOG_PASSED_MOST INT64_C(100000000000000000)
+
+/* What a time of a line is. */
+enum log_clock {
+    LOG_DATED,   /* a date with its year */
+    LOG_PASSED,  /* what has passed since the start */
+    LOG_OF_YEAR, /* a date without its year */
+    LOG_OF_DAY,  /* a time of day */
+    LOG_CLOCKS
+};
 
 /* What a number of a log is. key, name of the series, unit of the series (NULL: it has none) */
 #define LOG_WHAT_MAP(X) \
@@ -55,6 +62,8 @@ struct log_values {
     double value[LOG_WHAT_COUNT]; /* STEP_TIME in s, MEMORY in bytes; MEAN_TIME (in s a step) and
                                    * MEAN_SPEED (steps a s): since the start */
     int64_t time;                 /* ns since 1970; STORE_ABSENT: the line has none */
+    enum log_clock clock;         /* what it is */
+    bool indented;                /* the line begins with as many spaces as a time has */
     bool progress;                /* the step and its time are those of a progress bar */
     int64_t total;                /* of a progress bar: how many steps; else absent */
     uint64_t bar;                 /* which progress bar (log_bar_key); 0: none */
@@ -94,9 +103,24 @@ const char *log_series_name(enum log_what what);
 /* ---- lines ------------------------------------------------------------------------------------- */
 
 /* Finds the date and time in a line ("2024-05-23 01:14:08[.123]" and others) and blanks it; else
- * what has passed since the start. ns; STORE_ABSENT: the line has neither. The zone of a time is
- * not known: UTC is assumed, which leaves differences right. The line is terminated. */
-int64_t log_take_time(char *line, size_t bytes);
+ * what has passed since the start, else the time of day that the line begins with. ns; STORE_ABSENT:
+ * the line has none. The zone of a time is not known: UTC is assumed, which leaves differences
+ * right. The line is terminated. */
+int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock);
+
+/* Times of a log: one kind counts, that which most lines of steps have. */
+struct log_times {
+    int64_t count[2][LOG_CLOCKS]; /* of lines without a step, with one */
+    enum log_clock clock;
+    int64_t last, offset; /* of the line before; of days or years that began since */
+    int64_t given;        /* to the line before: it is that of an indented one, too (rich) */
+};
+/* First all lines are added; `log_times_end` then chooses. */
+void log_times_add(struct log_times *times, const struct log_values *values);
+void log_times_end(struct log_times *times);
+/* Makes the time of a line one that goes on over midnight and new year; takes it from a line with a
+ * time of another kind. */
+void log_times_follow(struct log_times *times, struct log_values *values);
 /* Reads one line, which it changes: escapes of colours and the time go. */
 void log_line_read(char *line, size_t bytes, struct log_values *values);
 /* Empties values, but for the date and time in a line, which go from it. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes logs whose lines look as their real producers write them, and compares what tacho read with what was put in: bars that are smoothed or
 resumed, bars of Keras and rich, times of many loggers. usage: log_forms.py make FOLDER | check FOLDER TACHO"""
-import os, subprocess, sys
+import os, subprocess, sys, time
 
 from logs import rows, same
 
@@ -38,7 +38,7 @@ class Bar:
             self.draw()
 
     def loss(self):
-        self.lines += [f"\n{{'loss': 2.5, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}}\n"]
+        self.lines += ["\n{'loss': 2.5, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}\n"]
         self.draw()
 
     def close(self):
@@ -182,7 +182,64 @@ def rich_bar():
     return lines, (600, 1, 600, 60, 0.01)
 
 
-LOGS = [*KERAS, rich_bar, smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
+# ---- times ---------------------------------------------------------------------------------------------------------------------------
+
+NIGHT = 1716508790  # 2024-05-23 23:59:50 UTC
+
+
+def times(name, form, start=NIGHT, point="", tail="", every=2.5):
+    """40 lines of steps that take 2.5 s: FORM is one of strftime, POINT and ms follow it, {k} in it or TAIL is the number of a step."""
+    def log():
+        lines = []
+        for k in range(40):
+            at = start + every * k
+            text = time.strftime(form, time.gmtime(int(at))) + (f"{point}{round(at % 1 * 1000):03d}" if point else "")
+            lines.append(f"{text}{tail or ' step {k} loss 2.5'}\n".replace("{k}", str(k)))
+        return lines, (39, 1, 39, 1000 * every, 0.006 if not point else 1e-6)
+    log.__name__ = "times_" + name
+    return log
+
+
+def rich_handler():
+    """rich prints a time once, and spaces as long as it stays."""
+    lines = []
+    for k in range(100):
+        text = time.strftime("[%H:%M:%S]", time.gmtime(NIGHT + k // 5))
+        lines.append(f"{text if k % 5 == 0 else ' ' * 10} INFO     step {k} loss 2.5          train.py:12\n")
+    return lines, (90, 6, 95, 200, 1e-6)  # the first and the last second may not be whole
+
+
+def late_process():
+    """Another process prints a line of before midnight after one of midnight; its launcher names each."""
+    lines = []
+    for k in range(40):
+        text = time.strftime("%H:%M:%S", time.gmtime(NIGHT + k))
+        before = time.strftime("%H:%M:%S", time.gmtime(NIGHT + k - 1))
+        lines += [f"[rank0]:[{text}] step {k} loss 2.5\n", f"[rank1]:[{before}] step {k} loss 2.5\n"]
+    return lines, (39, 1, 39, 1000, 1e-6)
+
+
+def kinds_of_times():
+    """A library prints dates of another kind between the lines of the program, which has the time of day."""
+    lines, wanted = times("", "%H:%M:%S", every=2)()
+    return [part for line in lines for part in (line, "2019-01-01 00:00:00 WARNING something is slow\n")], wanted
+
+
+TIMES = [times("of_day", "%H:%M:%S"), times("of_day_in_brackets", "[%H:%M:%S]"), times("of_day_ms", "%H:%M:%S", point=",", tail=" INFO step {k} loss 2.5"),
+         times("of_day_behind_level", "INFO %H:%M:%S", point="."), times("of_day_of_rank", "[default0]:[%H:%M:%S", point=".", tail="] step {k} loss 2.5"),
+         times("srun", "0: %H:%M:%S"), times("syslog", "%b %e %H:%M:%S", tail=" node01 train[4242]: step {k} loss 2.5"),
+         times("syslog_new_year", "%b %e %H:%M:%S", 1735689590), times("syslog_no_leap_day", "%b %e %H:%M:%S", 1740787190),
+         times("glog_new_year", "I%m%d %H:%M:%S", 1735689590, ".", "456 1402 train.py:12] step {k} loss 2.5"),
+         times("ctime", "[%a %b %e %H:%M:%S %Y]"), times("day_first", "%d-%b-%y %H:%M:%S"), times("web", "[%d/%b/%Y:%H:%M:%S +0000]"),
+         times("dots", "%d.%m.%Y %H:%M:%S"), times("months_of_two_digits", "%d/%m/%Y %H:%M:%S"),
+         times("half_days", "%m/%d/%Y %I:%M:%S %p", NIGHT - 12 * 3600 + 3600), times("rich_date", "[%m/%d/%y %H:%M:%S]", tail=" INFO step {k} loss 2.5"),
+         times("spark", "%y/%m/%d %H:%M:%S", tail=" INFO Train: step {k} loss 2.5"),
+         times("vllm", "INFO %m-%d %H:%M:%S", tail=" train.py:12] step {k} loss 2.5"), times("loguru", "%Y-%m-%d %H:%M:%S", point=".", tail=" | INFO | step {k} loss 2.5"),
+         times("torchrun", "[rank0]:[titan] %Y-%m-%d %H:%M:%S", point=",", tail=" - root - INFO - step: {k} loss: 2.5"),
+         rich_handler, late_process, kinds_of_times]
+
+
+LOGS = [*TIMES, *KERAS, rich_bar, smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
 
 
 def make(folder):
