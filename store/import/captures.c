@@ -306,13 +306,23 @@ static size_t table_prefix(const char *path)
     return found ? (size_t)(found - path) : 0;
 }
 
-/* Does a file go on with the one before it? rocprofv3 has a table for each kind of record. msprof
+/* Do two files lie directly in one folder? */
+static bool same_folder(const char *left, const char *right)
+{
+    size_t bytes = (size_t)(name_of(left) - left);
+    return (size_t)(name_of(right) - right) == bytes && !memcmp(left, right, bytes);
+}
+
+/* Does a file go on with the one before it? A program that resumes begins another event file of
+ * TensorBoard. rocprofv3 has a table for each kind of record. msprof
  * cuts large timelines and tables into slices, and exports a graph iteration by iteration. Two of
  * the same number are two exports. */
 static bool continues(const struct imp_file *before, const struct imp_file *file)
 {
     struct piece_name left, right;
     size_t prefix = file->format == STORE_FORMAT_ROCPROF_CSV ? table_prefix(file->path) : 0;
+    if (file->format == STORE_FORMAT_TFEVENTS && before->format == file->format)
+        return same_folder(before->path, file->path);
     if (prefix && before->format == file->format)
         return table_prefix(before->path) == prefix && !memcmp(before->path, file->path, prefix);
     if (!is_ascend(file) || file->format != before->format || file->unread || before->unread ||

@@ -8,6 +8,7 @@ made=$(mktemp -d) || exit 1
 trap 'rm -rf "$made"' EXIT
 python3 tests/e2e/import/formats.py make "$made" || exit 1
 python3 tests/e2e/import/logs.py make "$made/training" || exit 1
+python3 tests/e2e/import/log_forms.py make "$made/forms" || exit 1
 python3 tests/e2e/import/profiles.py make "$made/profiles" || exit 1
 python3 tests/e2e/import/versions.py make "$made/versions" || exit 1
 case $1 in
@@ -36,8 +37,8 @@ fuzz_ascend_csv)
     cp "$made"/versions/*.csv "$2"
     printf '%s\n' 'Step Id,Device_id,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes' \
         '1,0,16,Cast1,Cast,AI_CORE,1699529622790614.8,607.98,"""5,6"""' '2,N/A,N/A,hcom,hcom_,HCCL,1.5,2,N/A' > "$2/table" ;;
-fuzz_log) for log in "$made"/training/*.log; do head -c 1500 "$log" > "$2/${log##*/}"; done ;;
-fuzz_tfevents) head -c 1500 "$made"/training/events.out* > "$2/events" ;;
+fuzz_log) for log in "$made"/training/*.log "$made"/forms/*.log "$made"/forms/*.csv; do head -c 1500 "$log" > "$2/${log##*/}"; done ;;
+fuzz_tfevents) head -c 1500 "$made"/training/events.out* > "$2/events"; head -c 1500 "$made"/forms/unnumbered/events.out* > "$2/unnumbered" ;;
 fuzz_chakra)
     cp "$made"/training/graph.et "$made"/versions/messages.json "$2"
     printf '%s' '{"workload_graph":[{"Id":1,"Name":"a","NodeType":4,"data_deps":[],"runtime":3,"is_cpu_op":true},{"Id":2,"Name":"nccl","NodeType":7,

@@ -29,9 +29,10 @@ struct imp_run {
     /* Paths of the files that continue the present one: pieces of one timeline or table. */
     const char *const *piece;
     size_t pieces;
-    const char *log_tool; /* the program that wrote the first log; NULL: not known */
-    uint64_t log_tools;   /* with those that its lines name, too (log_tools_of) */
-    int decimals;         /* digits after the point of the finest time stamp of the files so far */
+    const char *log_tool;   /* the program that wrote the first log; NULL: not known */
+    uint64_t log_tools;     /* with those that its lines name, too (log_tools_of) */
+    const char *event_file; /* the first one of TensorBoard; NULL: none yet */
+    int decimals; /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {

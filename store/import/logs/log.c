@@ -105,6 +105,13 @@ static bool is_unnumbered(const char *line)
     return !strncmp(line, UNNUMBERED, strlen(UNNUMBERED));
 }
 
+/* Is it a row of a table with a step and a time, whatever the other columns are? TensorBoard
+ * exports "Wall time,Step,Value". */
+static bool is_dated_row(const struct log_table *table, const struct log_values *values)
+{
+    return table->count && values->has[LOG_STEP] && values->time != STORE_ABSENT;
+}
+
 /* Is it a log: have two lines the number of a step, and does one tell more of it, or is one bar
  * drawn again and again? */
 static bool recognises(const unsigned char *head, size_t bytes)
@@ -128,7 +135,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
         steps += (values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP]) && (epochs || !values.keras);
         drawn += draws_again(&values, &bar);
         unnumbered += is_unnumbered(line);
-        told |= log_values_tell(&values) || drawn >= DRAWN_KNOWN;
+        told |= log_values_tell(&values) || drawn >= DRAWN_KNOWN || is_dated_row(&table, &values);
         at += length + 1;
     }
     return (steps >= LINES_KNOWN && told) || unnumbered >= LINES_KNOWN;

@@ -189,6 +189,7 @@ static const struct {
     {"\"current_steps\"", "LLaMA-Factory"},
     {"timing_s/step", "verl"},
     {"olmo.train", "OLMo"},
+    {"Wall time,Step,Value", "TensorBoard"},
 };
 
 /* The last words of a name in lower case, joined by `_`. */

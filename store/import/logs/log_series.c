@@ -341,6 +341,20 @@ static int restart(struct log_series *series)
     return rc;
 }
 
+/* Another process printed what was kept: of the step it adds what that does not have. */
+static void drop_kept(struct log_series *series)
+{
+    if (series->kept_count)
+        merge(&series->now, &series->kept[series->kept_count - 1]);
+    series->kept_count = 0;
+}
+
+int log_series_resume(struct log_series *series)
+{
+    drop_kept(series);
+    return restart(series);
+}
+
 /* Is the time of the first line that was kept far from that of the step before it? */
 static bool jumps(const struct log_series *series)
 {
@@ -370,14 +384,6 @@ static int keep_back(struct log_series *series, int64_t index, const struct log_
     if (!rc && (count + 1 == LOG_KEPT_MOST || (count == 1 && jumps(series))))
         rc = restart(series);
     return rc;
-}
-
-/* Another process printed what was kept: of the step it adds what that does not have. */
-static void drop_kept(struct log_series *series)
-{
-    if (series->kept_count)
-        merge(&series->now, &series->kept[series->kept_count - 1]);
-    series->kept_count = 0;
 }
 
 /* What a line without a step is about. */

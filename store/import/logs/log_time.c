@@ -18,9 +18,9 @@
 static const struct shape {
     const char *text;
     int year, month, day, hour;
-    bool level;  /* behind the letter of a level (glog, absl) */
-    bool first;  /* only in front of a line */
-    bool two;    /* the year has two digits */
+    bool level; /* behind the letter of a level (glog, absl) */
+    bool first; /* only in front of a line */
+    bool two;   /* the year has two digits */
 } shapes[] = {
     {"0000-00-00 00:00:00", 0, 5, 8, 11, false, false, false},
     {"0000/00/00 00:00:00", 0, 5, 8, 11, false, false, false}, /* MMEngine */
@@ -249,9 +249,8 @@ static int64_t elapsed_in(const char *line)
     static const struct {
         const char *text;
         bool clock;
-    } names[] = {{"elapsed_time\": \"", false}, {"elapsed_time': '", false},
-                 {" elapsed:", false},          {" elapsed: ", true},
-                 {" elapsed ", true},           {" elapsed=", true},
+    } names[] = {{"elapsed_time\": \"", false}, {"elapsed_time': '", false}, {" elapsed:", false},
+                 {" elapsed: ", true},          {" elapsed ", true},         {" elapsed=", true},
                  {"elapsed time: ", true}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = strstr(line, names[i].text);

@@ -103,9 +103,9 @@ const char *log_series_name(enum log_what what);
 /* ---- lines ------------------------------------------------------------------------------------- */
 
 /* Finds the date and time in a line ("2024-05-23 01:14:08[.123]" and others) and blanks it; else
- * what has passed since the start, else the time of day that the line begins with. ns; STORE_ABSENT:
- * the line has none. The zone of a time is not known: UTC is assumed, which leaves differences
- * right. The line is terminated. */
+ * what has passed since the start, else the time of day that the line begins with. ns;
+ * STORE_ABSENT: the line has none. The zone of a time is not known: UTC is assumed, which leaves
+ * differences right. The line is terminated. */
 int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock);
 
 /* Times of a log: one kind counts, that which most lines of steps have. */
@@ -287,6 +287,8 @@ struct log_series {
 };
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows);
+/* The program begins anew: what is between is no step. */
+int log_series_resume(struct log_series *series);
 /* Adds what was read. A line with another step ends the one before. */
 int log_series_add(struct log_series *series, const struct log_values *values);
 /* Ends the last step and writes the run keys. `tool`: NULL if not known. */

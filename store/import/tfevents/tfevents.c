@@ -5,6 +5,7 @@
  * some tags by step and others by epoch or by tokens, so that the steps are those of one tag only.
  * tensorflow/core/util/event.proto and framework/summary.proto have the numbers of the fields.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #define BYTES_MOST ((size_t)4 << 30)
 #define HEAD_BYTES 12u /* of a record: its length, and the checksum of that */
 #define TAGS_MOST  4096
+#define BESIDE     "written at the same time as another file of its folder: it has series, no steps"
 
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1 };
@@ -31,8 +33,13 @@ struct reading {
     struct log_series series;
     struct store_intern tags; /* text -> number + 1 */
     int64_t track[TAGS_MOST], count[TAGS_MOST];
-    int64_t axis; /* the tag whose events are the steps: its number; 0: not known */
-    int64_t scalars, others, damaged;
+    int64_t axis;  /* the tag whose events are the steps: its number; 0: not known */
+    bool numbered; /* a scalar has the number of a step */
+    /* The end of the files so far; the first scalar of a file is still to come; it is of before
+     * that end: another process wrote the file at the same time. */
+    int64_t latest;
+    bool fresh, beside;
+    int64_t scalars, others, damaged, cut;
     uint32_t crc[256];
 };
 
@@ -191,7 +198,6 @@ static int read_value(struct reading *reading, struct pb_span message, struct lo
     bool needs_unit = false;
     int64_t id;
     if (!value_in(message, &tag, &value)) {
-        reading->others++; /* pictures, histograms, texts */
         return 0;
     }
     reading->scalars++;
@@ -210,37 +216,48 @@ static int read_value(struct reading *reading, struct pb_span message, struct lo
     return rc;
 }
 
-/* Counts the values of each tag in an event. */
+/* Counts the values of each tag in an event, and whether they have the number of a step. */
 static int count_event(struct reading *reading, struct pb_span message)
 {
     struct pb pb = pb_of(message);
     struct pb_field field;
     struct pb_span tag;
     double value;
+    bool numbered = false, counted = false;
     int64_t id;
     int rc = 0;
     while (!rc && pb_next(&pb, &field)) {
         struct pb summary = pb_of(field.span);
         bool is_summary = field.number == EVENT_SUMMARY && field.wire == PB_BYTES;
+        numbered |= field.number == EVENT_STEP && field.wire == PB_VARINT && field.value;
         while (is_summary && !rc && pb_next(&summary, &field)) {
-            if (field.number != SUMMARY_VALUE || field.wire != PB_BYTES ||
-                !value_in(field.span, &tag, &value))
+            if (field.number != SUMMARY_VALUE || field.wire != PB_BYTES)
                 continue;
+            if (!value_in(field.span, &tag, &value)) {
+                reading->others++; /* pictures, histograms, texts */
+                continue;
+            }
+            counted = true;
             rc = tag_of(reading, tag, &id);
             if (!rc && id)
                 reading->count[id - 1]++;
         }
     }
+    reading->numbered |= numbered && counted;
     return rc;
 }
 
-/* Is a tag one of evaluations? A word of it says so. */
-static bool is_evaluation(const struct store_intern *tags, size_t index)
+/* Is a tag or folder one of evaluations? A word of it says so. */
+static bool is_evaluation(const char *name, size_t bytes)
 {
     static const char *const words[] = {"val", "valid", "validation", "eval", "evaluation", "test"};
+    return log_has_word(name, bytes, "", words, sizeof words / sizeof *words);
+}
+
+static bool is_evaluation_tag(const struct store_intern *tags, size_t index)
+{
     const struct store_intern_entry *entry = &tags->entry[index];
-    return log_has_word(tags->arena + entry->offset, entry->bytes, "", words,
-                        sizeof words / sizeof *words);
+    return is_evaluation(tags->arena + entry->offset, entry->bytes);
 }
 
 /* Chooses the tag with most values, the first of them in the file; one of evaluations only if there
@@ -251,7 +268,7 @@ static void choose_axis(struct reading *reading)
     for (int pass = 0; pass < 2 && !reading->axis; pass++) {
         int64_t most = 0;
         for (size_t i = 0; i < tags; i++) {
-            if (reading->count[i] <= most || (!pass && is_evaluation(&reading->tags, i)))
+            if (reading->count[i] <= most || (!pass && is_evaluation_tag(&reading->tags, i)))
                 continue;
             most = reading->count[i];
             reading->axis = (int64_t)i + 1;
@@ -288,74 +305,164 @@ static int read_event(struct reading *reading, struct pb_span message)
         if (field.number == SUMMARY_VALUE && field.wire == PB_BYTES)
             rc = read_value(reading, field.span, &values, &axis);
     values.has[LOG_STEP] = reading->scalars > before; /* an event without the field is of step 0 */
+    if (values.has[LOG_STEP] && reading->fresh) {
+        reading->fresh = false;
+        reading->beside = values.time < reading->latest;
+        rc = rc || !reading->beside ? rc : imp_loss(reading->rows.run, BESIDE, 1);
+    }
+    if (values.has[LOG_STEP] && values.time > reading->latest)
+        reading->latest = values.time;
+    if (reading->beside)
+        return rc;
     if (!axis && values.value[LOG_STEP] != (double)reading->series.index)
         return rc; /* of another axis, or before the step's own event */
     return rc || !values.has[LOG_STEP] ? rc : log_series_add(&reading->series, &values);
 }
 
-/* Reads all records of the file. */
-static int read_records(struct reading *reading, struct pb_span rest)
+/* ---- files --------------------------------------------------------------------------------------- */
+
+/* Reads the records of all files, with `each` those of one. */
+static int read_files(struct reading *reading, struct imp_run *run, const char *path,
+                      int (*each)(struct reading *, struct pb_span), struct tacho_error *err)
 {
-    struct pb_span record, again = rest;
     int rc = 0;
-    while (!rc && next_record(reading, &again, &record))
-        rc = count_event(reading, record);
-    choose_axis(reading);
-    while (!rc && next_record(reading, &rest, &record))
-        rc = read_event(reading, record);
-    if (!rc)
-        rc = log_series_end(&reading->series, "TensorBoard");
-    if (!rc && reading->damaged) {
-        reading->rows.run->truncated = true;
-        rc = imp_loss(reading->rows.run, "file ends in the middle, or is damaged from there on", 1);
+    for (size_t i = 0; i <= run->pieces && !rc; i++) {
+        struct imp_whole whole = {0};
+        rc = imp_whole_read(run, i ? run->piece[i - 1] : path, BYTES_MOST, &whole, err);
+        if (!rc)
+            rc = each(reading, (struct pb_span){whole.data, whole.bytes});
+        imp_whole_free(&whole);
     }
-    if (!rc && reading->tags.count > TAGS_MOST)
-        rc = imp_loss(reading->rows.run, "tags beyond the 4096th",
-                      (int64_t)reading->tags.count - TAGS_MOST);
     return rc;
 }
 
-static int no_scalar(const struct reading *reading, const char *path, struct tacho_error *err)
+static int count_records(struct reading *reading, struct pb_span rest)
 {
-    if (reading->damaged)
-        return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
-                          "%s: an event file of TensorBoard that is cut off or damaged", path);
-    return tacho_fail(err, TACHO_EFORMAT,
-                      "log scalars (add_scalar), or give the profile next to it: the folder "
-                      "plugins/profile",
-                      "%s: an event file of TensorBoard without a scalar (%lld other values)", path,
-                      (long long)reading->others);
+    struct pb_span record;
+    int rc = 0;
+    reading->damaged = 0;
+    while (!rc && next_record(reading, &rest, &record))
+        rc = count_event(reading, record);
+    reading->cut += reading->damaged;
+    return rc;
 }
 
-/* Reads one event file; this is the `read` of the importer. Several of one folder are parts of one
- * program, not ranks. */
-static int read_file(struct imp_run *run, const char *path, struct tacho_error *err)
+/* Reads the records of a file. A program that begins another file begins anew. */
+static int read_records(struct reading *reading, struct pb_span rest)
+{
+    struct pb_span record;
+    reading->damaged = 0;
+    reading->fresh = true;
+    reading->beside = false;
+    int rc = log_series_resume(&reading->series);
+    while (!rc && next_record(reading, &rest, &record))
+        rc = read_event(reading, record);
+    return rc;
+}
+
+/* Says why there is nothing to read, as far as it is known before anything is written. */
+static int check_scalars(const struct reading *reading, const char *path, struct tacho_error *err)
+{
+    int64_t most = reading->axis ? reading->count[reading->axis - 1] : 0;
+    if (!most && reading->cut)
+        return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
+                          "%s: an event file of TensorBoard that is cut off or damaged", path);
+    if (!most)
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "log scalars (add_scalar), or give the profile next to it: the folder "
+                          "plugins/profile. add_scalars writes each curve into a folder of its "
+                          "own: give one of these",
+                          "%s: an event file of TensorBoard without a scalar (%lld other values)",
+                          path, (long long)reading->others);
+    if (most < 2)
+        return tacho_fail(err, TACHO_EFORMAT, "log a scalar at every step, or every few steps",
+                          "%s: an event file of TensorBoard with one value of each tag", path);
+    if (!reading->numbered)
+        return tacho_fail(
+            err, TACHO_EFORMAT, "write them: add_scalar(tag, value, global_step=step)",
+            "%s: an event file of TensorBoard without the numbers of its steps", path);
+    return 0;
+}
+
+/* The name of the folder that a file lies in, below the one that all inputs lie in; empty: it lies
+ * in that itself. */
+static void folder_of(const struct imp_run *run, const char *path, char folder[NAME_MAX + 1])
+{
+    const char *name = strrchr(path, '/'), *begin = name;
+    while (begin && begin > path + run->shared && begin[-1] != '/')
+        begin--;
+    size_t bytes = name && begin >= path + run->shared ? (size_t)(name - begin) : 0;
+    snprintf(folder, NAME_MAX + 1, "%.*s", (int)(bytes < NAME_MAX ? bytes : NAME_MAX),
+             bytes ? begin : "");
+}
+
+/* Event files in several folders are several runs, unless the names of the folders or files have
+ * ranks, or one is that of an evaluation. *rank: that of this one. */
+static int check_folder(struct imp_run *run, const char *path, int64_t *rank,
+                        struct tacho_error *err)
+{
+    char folder[NAME_MAX + 1];
+    folder_of(run, path, folder);
+    *rank = STORE_ABSENT;
+    if (!run->many)
+        return 0;
+    if (is_evaluation(folder, strlen(folder)))
+        return tacho_fail(err, TACHO_EFORMAT, "give its folder alone",
+                          "%s: an event file of an evaluation, beside others", path);
+    *rank = imp_rank_in_name(path);
+    if (*rank == STORE_ABSENT)
+        *rank = imp_rank_in_name(folder);
+    if (*rank != STORE_ABSENT)
+        return 0;
+    if (run->event_file)
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give one of the two folders; for ranks of one run put the rank into "
+                          "their names: rank0, rank1",
+                          "%s: a run of TensorBoard beside another one, %s", path, run->event_file);
+    run->event_file = path;
+    *rank = 0;
+    return 0;
+}
+
+/* Reads the event files of one folder; this is the `read` of the importer. */
+static int read_folder(struct imp_run *run, const char *path, struct tacho_error *err)
 {
     struct reading *reading = calloc(1, sizeof *reading);
-    struct imp_whole whole = {0};
-    int rc = reading ? imp_whole_read(run, path, BYTES_MOST, &whole, err) : TACHO_ENOMEM;
+    int64_t rank = STORE_ABSENT;
+    int rc = reading ? check_folder(run, path, &rank, err) : TACHO_ENOMEM;
+    if (!rc) {
+        crc_table(reading->crc);
+        rc = read_files(reading, run, path, count_records, err);
+    }
+    if (!rc) {
+        choose_axis(reading);
+        rc = check_scalars(reading, path, err);
+    }
     if (!rc)
         rc = store_begin(run->db);
     if (!rc) {
-        crc_table(reading->crc);
-        rc = imp_rows_begin(&reading->rows, run, run->many ? 0 : STORE_ABSENT, STORE_ABSENT, NULL,
-                            "TensorBoard log");
+        rc = imp_rows_begin(&reading->rows, run, rank, STORE_ABSENT, NULL, "TensorBoard log");
         log_series_begin(&reading->series, &reading->rows);
         reading->series.by_tag = true;
         if (!rc)
-            rc = read_records(reading, (struct pb_span){whole.data, whole.bytes});
+            rc = read_files(reading, run, path, read_records, err);
+        if (!rc)
+            rc = log_series_end(&reading->series, "TensorBoard");
+        run->truncated |= reading->cut > 0;
+        if (!rc && reading->cut)
+            rc =
+                imp_loss(run, "file ends in the middle, or is damaged from there on", reading->cut);
+        if (!rc && reading->tags.count > TAGS_MOST)
+            rc = imp_loss(run, "tags beyond the 4096th", (int64_t)reading->tags.count - TAGS_MOST);
         rc = imp_rows_end(&reading->rows, rc);
     }
     if (!rc)
         rc = store_commit(run->db);
-    if (!rc && !reading->scalars)
-        rc = no_scalar(reading, path, err);
     if (reading)
         store_intern_clear(&reading->tags);
-    imp_whole_free(&whole);
     free(reading);
     return rc;
 }
 
 const struct importer imp_tfevents = {
-    .source = "tfevents", .recognises = recognises, .read = read_file};
+    .source = "tfevents", .recognises = recognises, .read = read_folder};

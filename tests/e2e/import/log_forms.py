@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes logs whose lines look as their real producers write them, and compares what tacho read with what was put in: bars that are smoothed or
-resumed, bars of Keras and rich, times of many loggers. usage: log_forms.py make FOLDER | check FOLDER TACHO"""
+resumed, bars of Keras and rich, times of many loggers, event files of TensorBoard. usage: log_forms.py make FOLDER | check FOLDER TACHO"""
 import os, subprocess, sys, time
 
-from logs import rows, same
+from formats import field
+from logs import record, rows, same, scalar
 
 
 # ---- bars of tqdm --------------------------------------------------------------------------------------------------------------------
@@ -242,8 +243,34 @@ TIMES = [times("of_day", "%H:%M:%S"), times("of_day_in_brackets", "[%H:%M:%S]"),
 LOGS = [*TIMES, *KERAS, rich_bar, smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
 
 
+# ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------------
+
+
+def events(steps, begin=NIGHT, every=0.5, tag="train/loss", numbered=True):
+    """As a SummaryWriter writes them: the version, then a scalar for each step, which has no number where the program gave none."""
+    out = record(field(1, float(begin)) + field(3, "brain.Event:2"))
+    for i, k in enumerate(steps):
+        out += record(field(1, begin + every * i) + (field(2, k) if k and numbered else b"") + field(5, scalar(tag, 2.5)))
+    return out
+
+
+BOARDS = {"unnumbered/events.out.tfevents.1.a": events(range(60), numbered=False), "single/events.out.tfevents.1.a": events([7]),
+          "runs/a/events.out.tfevents.1.a": events(range(60)), "runs/b/events.out.tfevents.2.a": events(range(60), NIGHT + 9000),
+          "ranks/rank0/events.out.tfevents.1.a": events(range(60)), "ranks/rank1/events.out.tfevents.1.b": events(range(60)),
+          "checked/train/events.out.tfevents.1.a": events(range(60)), "checked/validation/events.out.tfevents.1.a": events(range(60)),
+          "again/events.out.tfevents.1.a": events(range(60)), "again/events.out.tfevents.2.a": events(range(60, 110), NIGHT + 600),
+          "again/events.out.tfevents.3.a": events([110], NIGHT + 900, tag="eval/loss"),
+          "together/events.out.tfevents.1.a": events(range(60)), "together/events.out.tfevents.1.b": events(range(60), NIGHT + 0.25),
+          "curves/events.out.tfevents.1.a": record(field(1, 1.0) + field(3, "brain.Event:2")),
+          "run-a-tag-loss.csv": "".join(["Wall time,Step,Value\n"] + [f"{NIGHT + k / 2},{10 * k},{3 - k / 100}\n" for k in range(40)]).encode()}
+
+
 def make(folder):
     os.makedirs(folder)
+    for name, data in BOARDS.items():
+        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+        with open(f"{folder}/{name}", "wb") as f:
+            f.write(data)
     for log in LOGS:
         with open(f"{folder}/{log.__name__}.log", "w") as f:
             f.write("".join(log()[0]) + "\n")
