@@ -16,7 +16,7 @@
 #define EXACT_NS    2e8 /* what passed is more exact than whole seconds if it is off by less */
 #define DIGITS_MOST 6
 #define JUMP_LEAST  10 /* steps: fewer may have been begun at once */
-#define JUMP_FASTER 2
+#define JUMP_FASTER 4
 #define HASH_BEGIN  0xcbf29ce484222325u
 
 /* Is one of the words in the label of a bar? */

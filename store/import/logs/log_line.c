@@ -12,8 +12,9 @@
 
 #include "store/import/logs/logs.h"
 
-#define TIME_BYTES 9 /* that rich leaves empty in front of a line with the time of the one before \
-                      */
+#define TIME_BYTES \
+    9 /* that rich leaves empty in front of a line with the time of the one before \
+       */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

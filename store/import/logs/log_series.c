@@ -228,8 +228,10 @@ static int keep_draw(struct log_series *series, int64_t steps, double ns)
     struct log_span *span = &series->span;
     struct log_draw draw = {
         .index = series->index, .steps = steps, .ns = ns, .values = series->now};
+    bool follows = log_span_follows(span, &series->now);
     int rc = 0;
-    if (!log_span_follows(span, &series->now) || log_span_is_far(span, &series->now))
+    series->fitted |= follows;
+    if (!follows || log_span_is_far(span, &series->now))
         rc = write_span(series);
     if (!rc && log_span_add(span, &draw))
         rc = write_span(series);
@@ -251,8 +253,7 @@ static int end_step(struct log_series *series)
     if (series->now.most > 0)
         series->rounded = fmax(series->rounded, (series->now.most - series->now.least) /
                                                     (series->now.most + series->now.least));
-    if (series->now.bar && series->now.has[LOG_STEP_TIME])
-        *(drawn ? &series->fitted : &series->smoothed) = true;
+    series->smoothed |= series->now.bar && series->now.has[LOG_STEP_TIME] && !drawn;
     if (drawn) {
         rc = keep_draw(series, steps, ns);
     } else {

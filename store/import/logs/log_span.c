@@ -78,12 +78,12 @@ void log_span_fit(struct log_span *span)
     double least = passed - span->total, wanted = within(sum, least, least + SECOND);
     if (isfinite(exact) && !span->distrusts)
         wanted = exact - span->total;
+    bool alike = wanted < sum * ALIKE && sum < wanted * ALIKE;
     bool is_long = span->passed - span->since >= LONG_S || isfinite(exact);
     if (span->distrusts || !isfinite(sum)) {
         share(span, least > 0 ? least / steps : NAN);
         sum = least > 0 ? least : 0;
-    } else if (is_long && wanted > 0) {
-        bool alike = wanted < sum * ALIKE && sum < wanted * ALIKE;
+    } else if ((is_long || !alike) && wanted > 0) {
         for (size_t i = 0; i < span->count; i++)
             span->draw[i].ns = alike ? span->draw[i].ns * (wanted / sum) : wanted / steps;
         sum = wanted;

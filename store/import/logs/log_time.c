@@ -325,7 +325,7 @@ int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock)
 
 void log_times_add(struct log_times *times, const struct log_values *values)
 {
-    bool step = values->has[LOG_STEP] || values->has[LOG_GLOBAL_STEP];
+    bool step = (values->has[LOG_STEP] || values->has[LOG_GLOBAL_STEP]) && log_values_tell(values);
     if (values->time != STORE_ABSENT)
         times->count[step][values->clock]++;
 }
@@ -335,6 +335,8 @@ void log_times_end(struct log_times *times)
     bool step = false;
     for (int clock = 0; clock < LOG_CLOCKS; clock++)
         step |= times->count[1][clock] > 0;
+    if (!step && times->count[0][LOG_DATED] + times->count[0][LOG_PASSED] > 0)
+        times->count[0][LOG_OF_DAY] = 0; /* what goes before other lines says less */
     for (int clock = 0; clock < LOG_CLOCKS; clock++)
         if (times->count[step][clock] > times->count[step][times->clock])
             times->clock = (enum log_clock)clock;

@@ -110,7 +110,7 @@ int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock);
 
 /* Times of a log: one kind counts, that which most lines of steps have. */
 struct log_times {
-    int64_t count[2][LOG_CLOCKS]; /* of lines without a step, with one */
+    int64_t count[2][LOG_CLOCKS]; /* of others, of lines with a step that tell of it */
     enum log_clock clock;
     int64_t last, offset; /* of the line before; of days or years that began since */
     int64_t given;        /* to the line before: it is that of an indented one, too (rich) */

@@ -57,6 +57,14 @@ def smoothed():
     return bar.close(), (1000, 1, 1000, 625.6, 0.005)
 
 
+def short_among_long():
+    """A step of 3 s among those of minutes does not get their moving mean."""
+    bar = Bar(120)
+    for k in range(1, 121):
+        bar.step(3.0 if k % 10 == 0 else 200.0)
+    return bar.close(), (120, 1, 120, 180.3e3, 0.001)
+
+
 def hugging_face(first, last, seconds, load=2.0, often=True):
     """Trainer resumes: the bar begins at 0 and jumps. Its speeds never recover from that; tqdm then draws it only where a loss is logged."""
     bar = Bar(last)
@@ -240,7 +248,7 @@ TIMES = [times("of_day", "%H:%M:%S"), times("of_day_in_brackets", "[%H:%M:%S]"),
          rich_handler, late_process, kinds_of_times]
 
 
-LOGS = [*TIMES, *KERAS, rich_bar, smoothed, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
+LOGS = [*TIMES, *KERAS, rich_bar, smoothed, short_among_long, resumed, resumed_rarely_drawn, resumed_fast, resumed_in_one_log, skipped_at_once, begun_later, fast_from_the_beginning]
 
 
 # ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------------

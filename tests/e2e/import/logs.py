@@ -444,6 +444,7 @@ def progress_lines():
                       "postfix:- (2490449:tqdm_logging.py:145)"]
             if k % 500 == 0:
                 lines += [f"05:47:25.181 [I] [process=0] Saving checkpoint at step {k}",
+                          "05:47:26.180 [I] Deleted step 7.   (2490449:deleter.py:114)",
                           f"06:14:01.892 [I] Deleting Checkpoint[step={k} | time=2026-01-04 21:47:42.413855+00:00]: (Reason: old checkpoint)."]
     return lines, (2000, 1, 1000, 1500, None, None, {"loss": (22, 0.5, 1)})
 
