@@ -16,6 +16,7 @@
 #define TOOL_LINES  2000 /* that may name the program: libraries that it uses write lines, too */
 #define LINES_KNOWN 2    /* lines of steps that make a text a log */
 #define DRAWN_KNOWN 3    /* times that a bar without a loss is drawn again in a log */
+#define DATED_KNOWN 10   /* lines with a date and a loss, in a log without the number of a step */
 #define UNNUMBERED  "{'loss': "
 
 struct reading {
@@ -27,6 +28,7 @@ struct reading {
     struct log_table table;
     struct log_bars bars;
     struct log_times times;
+    struct log_places places;
     bool unnumbered; /* a line is one of HF Trainer, which has no number of the step */
     bool begun;      /* the first line was read */
     bool counts;     /* the second time: the lines become steps */
@@ -63,10 +65,10 @@ static bool is_text(const unsigned char *head, size_t bytes)
 {
     static const char *const pages[] = {"<?xml", "<!", "<html"};
     size_t start = 0;
-    if (memchr(head, '\0', bytes < 4096 ? bytes : 4096))
-        return false;
-    while (start < bytes && strchr(" \t\r\n", head[start]))
+    while (start < bytes && strchr(" \t\r\n", head[start])) /* and zeros of a file that was cut */
         start++;
+    if (memchr(head + start, '\0', bytes - start < 4096 ? bytes - start : 4096))
+        return false;
     const unsigned char *text = head + start;
     size_t first = line_length(text, bytes - start);
     if (!first || memmem(text, first, "\"ph\"", 4))
@@ -112,11 +114,17 @@ static bool is_dated_row(const struct log_table *table, const struct log_values 
     return table->count && values->has[LOG_STEP] && values->time != STORE_ABSENT;
 }
 
+/* Does the line have a date and a loss of training? */
+static bool is_dated_loss(const struct log_values *values)
+{
+    return values->time != STORE_ABSENT && values->clock == LOG_DATED && values->has[LOG_LOSS];
+}
+
 /* Is it a log: have two lines the number of a step, and does one tell more of it, or is one bar
  * drawn again and again? */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    int steps = 0, drawn = 0, unnumbered = 0;
+    int steps = 0, drawn = 0, unnumbered = 0, dated = 0;
     uint64_t bar = 0;
     bool told = false, epochs = false;
     struct log_table table;
@@ -135,10 +143,12 @@ static bool recognises(const unsigned char *head, size_t bytes)
         steps += (values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP]) && (epochs || !values.keras);
         drawn += draws_again(&values, &bar);
         unnumbered += is_unnumbered(line);
+        dated += is_dated_loss(&values);
         told |= log_values_tell(&values) || drawn >= DRAWN_KNOWN || is_dated_row(&table, &values);
         at += length + 1;
     }
-    return (steps >= LINES_KNOWN && told) || unnumbered >= LINES_KNOWN;
+    return (steps >= LINES_KNOWN && told) || unnumbered >= LINES_KNOWN ||
+           (!steps && dated >= DATED_KNOWN);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------- */
@@ -159,10 +169,13 @@ static int end_line(struct reading *reading)
     reading->bytes = 0;
     if (!reading->tool && values.keras)
         reading->tool = "Keras";
-    if (!reading->counts)
+    if (!reading->counts) {
         log_times_add(&reading->times, &values);
-    else
+        log_places_add(&reading->places, &values);
+    } else {
         log_times_follow(&reading->times, &values);
+        log_places_apply(&reading->places, &values);
+    }
     if (!reading->counts)
         log_bars_add(&reading->bars, &values);
     else if (log_bars_train(&reading->bars, &values))
@@ -238,10 +251,12 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
     if (!rc) {
         rc = imp_rows_begin(&reading->rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "training log");
         log_series_begin(&reading->series, &reading->rows);
+        reading->places.epoch = reading->places.last_date = STORE_ABSENT;
         if (!rc)
             rc = read_lines(reading, path, false, err);
         log_bars_end(&reading->bars);
         log_times_end(&reading->times);
+        log_places_end(&reading->places, &reading->times);
         if (!rc)
             rc = check_tool(run, reading, path, err);
         if (!rc)
@@ -258,6 +273,10 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
                         "keep the progress bar (disable_tqdm=False), or give the event file that "
                         "report_to=\"tensorboard\" writes",
                         "%s: a log of Hugging Face Trainer without the numbers of its steps", path);
+    else if (!rc && !reading->series.steps && !numbered)
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "print the number of the step beside its loss: step 100 loss 2.31",
+                        "%s: a log in which no line has the number of a step", path);
     else if (!rc && !reading->series.steps)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "print the time of a step, or the time of each line: "

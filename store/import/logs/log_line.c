@@ -24,18 +24,32 @@ static const struct unit {
     double factor;
     bool time;
 } units[] = {
-    {"ms", 1e-3, true},      {"us", 1e-6, true},         {"s", 1, true},
-    {"sec", 1, true},        {"seconds", 1, true},       {"KiB", 1024, false},
-    {"MiB", 1048576, false}, {"GiB", 1073741824, false}, {"TiB", 1099511627776, false},
-    {"KB", 1024, false},     {"MB", 1048576, false},     {"GB", 1073741824, false},
-    {"K", 1e3, false},       {"M", 1e6, false},          {"B", 1e9, false},
-    {"G", 1e9, false},       {"T", 1e12, false},
+    {"ms", 1e-3, true},
+    {"us", 1e-6, true},
+    {"s", 1, true},
+    {"h", 3600, true},
+    {"min", 60, true},
+    {"sec", 1, true},
+    {"seconds", 1, true},
+    {"KiB", 1024, false},
+    {"MiB", 1048576, false},
+    {"GiB", 1073741824, false},
+    {"TiB", 1099511627776, false},
+    {"KB", 1024, false},
+    {"MB", 1048576, false},
+    {"GB", 1073741824, false},
+    {"K", 1e3, false},
+    {"M", 1e6, false},
+    {"B", 1e9, false},
+    {"G", 1e9, false},
+    {"T", 1e12, false},
 };
 
 /* A number of the line and what is around it. */
 struct number {
     const char *name;
     size_t name_bytes;
+    const char *text; /* its digits */
     double value;
     bool has_unit; /* of time */
     bool has_size; /* of memory, or a prefix */
@@ -43,6 +57,11 @@ struct number {
 };
 
 /* ---- what goes before -------------------------------------------------------------------------- */
+
+static bool is_word(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '_';
+}
 
 /* Takes out the escapes that colour a terminal. Returns the new length. */
 static size_t drop_colours(char *line, size_t bytes)
@@ -60,12 +79,32 @@ static size_t drop_colours(char *line, size_t bytes)
     return used;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
-
-static bool is_word(char letter)
+/* Blanks the names of a JSON line whose value is null: "eval_loss": null is no evaluation. */
+static void drop_nulls(char *line)
 {
-    return isalnum((unsigned char)letter) || letter == '_';
+    for (char *text = line; (text = strstr(text, "\": null")); text += 7) {
+        char *name = text;
+        while (name > line && name[-1] != '"')
+            name--;
+        memset(name, ' ', (size_t)(text - name));
+    }
 }
+
+/* Blanks where in its source a program logs from: "trainer:after_iter:246 - " of loguru. */
+static void drop_position(char *line)
+{
+    for (char *text = line; (text = strchr(text, ':')); text++) {
+        size_t name = 1 + strcspn(text + 1, ": "), digits;
+        if (text == line || !is_word(text[-1]) || isdigit((unsigned char)text[1]) ||
+            text[name] != ':' || !(digits = strspn(text + name + 1, "0123456789")) ||
+            strncmp(text + name + 1 + digits, " - ", 3) != 0)
+            continue;
+        memset(text, '|', name + 1 + digits);
+        return;
+    }
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
 
 /* Where a name ends for good. A bracket that closes does so only where a name does not hold it:
  * "elapsed time per iteration (ms): 5". */
@@ -131,7 +170,7 @@ static bool begins_number(const char *text, char before)
 
 static struct number number_at(const char *name, const char *text)
 {
-    struct number number = {.name = name, .name_bytes = (size_t)(text - name)};
+    struct number number = {.name = name, .name_bytes = (size_t)(text - name), .text = text};
     char *end;
     number.value = strtod(text, &end);
     number.end = end;
@@ -154,9 +193,10 @@ static void keep_by_unit(struct log_values *values, const struct number *number)
 {
     const char *next = number->end + (*number->end == ' ');
     bool bare = number->name_bytes < 3 && strcspn(number->name, LETTERS) >= number->name_bytes;
-    if (number->has_unit && (bare || is_per_step(number->end)))
+    if (number->has_unit && (bare || is_per_step(number->end))) {
+        values->unnamed |= !values->has[LOG_STEP_TIME] && !is_per_step(number->end);
         log_keep(values, LOG_STEP_TIME, number->value);
-    else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
+    } else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
         log_keep(values, LOG_TOKENS_PER_S, number->value);
     else if (!strncmp(next, "step/s", 6) || !strncmp(next, "steps/s", 7) ||
              !strncmp(number->end, " it/s", 5)) /* tqdm has no space there */
@@ -168,6 +208,21 @@ static int64_t date_of(double value)
 {
     double seconds = value > 1e12 ? value / 1e3 : value;
     return seconds > 1e9 && seconds < 4e9 ? (int64_t)(seconds * 1e9) : STORE_ABSENT;
+}
+
+/* Keeps what has passed as seconds, "Elapsed_time: 665.84", and how much its last digit is. */
+static void keep_passed(struct log_values *values, const struct number *number)
+{
+    double digit = 1;
+    const char *text = number->text;
+    if (values->passed > 0 || *number->end == ':')
+        return; /* "00:05" */
+    double bare = strtod(text, NULL);
+    text += strspn(text, "0123456789");
+    for (text += *text == '.'; isdigit((unsigned char)*text); text++)
+        digit /= 10;
+    values->passed = number->value;
+    values->passed_grain = bare > 0 ? digit * number->value / bare : 0;
 }
 
 /* Keeps a number whose name is known. The number of a step is whole: else it is how long the
@@ -185,6 +240,10 @@ static void keep_known(struct log_values *values, const struct number *number, e
     }
     if (bare && values->bare_time <= 0 && date_of(number->value) == STORE_ABSENT)
         values->bare_time = number->value;
+    if (what == LOG_STEP_TIME && needs_unit && number->has_unit && !values->has[what])
+        values->vague_time = number->value;
+    if (what == LOG_PASSED_TIME)
+        keep_passed(values, number);
     if ((needs_unit && !number->has_unit) ||
         (what == LOG_MEMORY && scale < 2 && !number->has_size) ||
         (step && (number->has_unit || number->value != floor(number->value))))
@@ -200,6 +259,11 @@ static void keep_number(struct log_values *values, const char *line, const char 
     enum log_what what = log_what_of(number->name, number->name_bytes, &scale, &needs_unit);
     if (*number->end == '%' && (what == LOG_STEP || what == LOG_GLOBAL_STEP))
         return; /* "Steps:  54%|": how much of a bar is done */
+    if (what == LOG_STEP && text > line && text[-1] == '[' && strstr(line, "\"step\": [") &&
+        log_place_listed(values, number->value, text, number->end))
+        return;
+    if (what == LOG_STEP || what == LOG_GLOBAL_STEP)
+        log_place_named(values, number->value, number->end);
     if (what != LOG_NOTHING)
         keep_known(values, number, what, scale, needs_unit);
     else if ((number->name_bytes && text[-1] != ' ') ||
@@ -213,7 +277,14 @@ static bool is_evaluation(const char *line)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasestr(line, words[i]))
             return true;
-    return !strncasecmp(line + strcspn(line, LETTERS), "test:", 5);
+    const char *first = line + strcspn(line, LETTERS);
+    size_t length = strspn(first, LETTERS), end = length + (first[length] == ' ');
+    if (strstr(line, "\"mode\": \"val\"")) /* mmcv */
+        return true;
+    return (first[end] == ':' || first[end] == '|') &&
+           ((length == 3 && !strncasecmp(first, "val", 3)) ||
+            (length == 4 && !strncasecmp(first, "test", 4)) ||
+            (length == 5 && !strncasecmp(first, "valid", 5)));
 }
 
 /* Of an evaluation the loss is kept: its step is no step, its rates are not those of training. */
@@ -229,17 +300,34 @@ static void keep_evaluation(struct log_values *values)
     *values = kept;
 }
 
+/* Where a step in brackets or between lines may be, behind the text. NULL: nowhere. */
+static const char *next_bracket(const char *text)
+{
+    for (; *text; text++)
+        if (*text == '[' || (text[0] == '|' && text[1] == ' ' && isdigit((unsigned char)text[2])))
+            return text;
+    return NULL;
+}
+
+/* Is the word in front of a bracket "Epoch"? Then epochs are counted in it. */
+static bool follows_epoch(const char *line, const char *bracket)
+{
+    while (bracket > line && strchr(" :", bracket[-1]))
+        bracket--;
+    return bracket - line >= 5 && !strncasecmp(bracket - 5, "epoch", 5);
+}
+
 /* The step in brackets: "Epoch: [3][  10/5005]", as programs for pictures print it, with the number
- * of the epoch before. False: there is none. */
+ * of the epoch before, or between lines: "| 143/573 |". False: there is none. */
 static bool keep_bracket(struct log_values *values, const char *line)
 {
     long long step, total;
     int used = 0;
     bool found = false;
-    for (const char *text = line; (text = strchr(text, '[')) && !(found && text[-1] != ']');) {
-        text++;
+    for (const char *text = line; (text = next_bracket(text)) && !(found && text[-1] != ']');) {
+        bool lines = *text++ == '|';
         if (sscanf(text, "%lld/%lld%n", &step, &total, &used) != 2 || step < 0 || total < step ||
-            !text[used] || !strchr("] ", text[used]))
+            !text[used] || !strchr("] ", text[used]) || (lines && strncmp(text + used, " |", 2)))
             continue;
         found = true; /* of [epoch/epochs][step/steps] the last */
         values->has[LOG_STEP] = true;
@@ -248,6 +336,9 @@ static bool keep_bracket(struct log_values *values, const char *line)
         values->total = total;
         values->bar = log_bar_key(line, text, total);
         values->other_bar = log_bar_is_other(line, text);
+        values->of_epochs = follows_epoch(line, text - 1);
+        values->place.step = values->of_epochs ? STORE_ABSENT : step;
+        values->place.total = total;
     }
     return found;
 }
@@ -269,6 +360,26 @@ static void keep_setting(struct log_values *values, const char *line)
         log_keep(values, LOG_TOTAL_BATCH, total);
 }
 
+/* Is it a line of nanoGPT, "iter 10: loss 9.8940, time 561.12ms", whose time is that of one step
+ * whatever is between the lines? An evaluation is in it. */
+static bool is_of_one_step(const char *line)
+{
+    const char *text = strstr(line, "iter ");
+    int used = 0;
+    return text && sscanf(text, "iter %*d: loss %*f, time %*fms%n", &used) == 0 && used;
+}
+
+/* A time without a name is that of a step only in a line of steps: texts that a model writes have
+ * times, too. */
+static void drop_unnamed(struct log_values *values)
+{
+    if (!values->unnamed)
+        return;
+    values->has[LOG_STEP_TIME] = false;
+    bool tells = values->has[LOG_STEP] || values->has[LOG_GLOBAL_STEP] || log_values_tell(values);
+    values->has[LOG_STEP_TIME] = tells;
+}
+
 /* What the line means as a whole. A time without a unit is that of a step beside a step in
  * brackets, or beside the time that is left. */
 static void complete(struct log_values *values, const char *line)
@@ -279,15 +390,21 @@ static void complete(struct log_values *values, const char *line)
         keep_written(values, line);
         bracket = !values->has[LOG_STEP] && keep_bracket(values, line);
     }
-    if (values->bare_time > 0 && (bracket || strstr(line, "eta: ")))
-        log_keep(values, LOG_STEP_TIME, values->bare_time);
+    if (values->bare_time > 0 && !values->has[LOG_STEP_TIME] &&
+        (bracket || strstr(line, "eta: ") || (tells && strstr(line, "data_time"))))
+        values->vague_time = values->bare_time;
+    if (values->vague_time > 0)
+        log_keep(values, LOG_STEP_TIME, values->vague_time);
     if (values->has[LOG_MEAN_SPEED] && values->value[LOG_MEAN_SPEED] > 0)
         log_keep(values, LOG_MEAN_TIME, 1 / values->value[LOG_MEAN_SPEED]);
     if (values->progress && values->has[LOG_GLOBAL_STEP] && values->has[LOG_LOSS]) {
         values->progress = values->has[LOG_STEP_TIME] = false; /* written behind a bar */
         values->bar = 0;
     }
+    log_place_end(values, line);
+    drop_unnamed(values);
     keep_setting(values, line);
+    values->single = is_of_one_step(line);
     values->engine = strstr(line, ":log_dist]") || strstr(line, "[timer.py:");
 }
 
@@ -320,6 +437,8 @@ void log_values_put(struct log_values *values, const char *name, size_t name_byt
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
     number.value = strtod(copy, &end);
+    number.text = copy;
+    number.end = end;
     if (!*end)
         keep_known(values, &number, what, scale, needs_unit);
 }
@@ -342,6 +461,8 @@ static bool is_of_no_step(const char *line)
 void log_line_read(char *line, size_t bytes, struct log_values *values)
 {
     bytes = drop_colours(line, bytes);
+    drop_nulls(line);
+    drop_position(line);
     log_values_begin(values, line, bytes);
     const char *name = line;
     for (const char *text = line; *text;) {

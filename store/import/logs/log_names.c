@@ -24,6 +24,19 @@ static const struct name {
     {"step", LOG_STEP, 1, false},
     {"steps", LOG_STEP, 1, false},
     {"batch", LOG_STEP, 1, false},
+    {"iters", LOG_STEP, 1, false},
+    {"batch_id", LOG_STEP, 1, false}, /* PaddlePaddle */
+    {"max_iters", LOG_NOTHING, 1, false},
+    {"total_iters", LOG_NOTHING, 1, false},
+    {"num_iters", LOG_NOTHING, 1, false},
+    {"warmup_iters", LOG_NOTHING, 1, false},
+    {"eval_iters", LOG_NOTHING, 1, false},
+    {"decay_iters", LOG_NOTHING, 1, false},
+    {"train_iters", LOG_NOTHING, 1, false},
+    {"test_iters", LOG_NOTHING, 1, false},
+    {"save_iters", LOG_NOTHING, 1, false},
+    {"log_iters", LOG_NOTHING, 1, false},
+    {"accum_iters", LOG_NOTHING, 1, false},
     {"global_step", LOG_GLOBAL_STEP, 1, false},
     {"global_steps", LOG_GLOBAL_STEP, 1, false},
     {"micro_step", LOG_NOTHING, 1, false},
@@ -71,7 +84,11 @@ static const struct name {
     {"=time_ms", LOG_STEP_TIME, 1e-3, false}, /* with other words it may be of a part */
     {"=seconds", LOG_STEP_TIME, 1, false},    /* MaxText; other seconds are sums */
     {"time", LOG_STEP_TIME, 1, true},
+    {"timer", LOG_STEP_TIME, 1, true},
     {"dt", LOG_STEP_TIME, 1, true},
+    {"time_per_batch", LOG_STEP_TIME, 1, false},
+    {"time_per_iteration", LOG_STEP_TIME, 1, false},
+    {"time_per_iter", LOG_STEP_TIME, 1, false},
     {"timing_s_step", LOG_STEP_TIME, 1, false},   /* verl */
     {"avg_batch_cost", LOG_STEP_TIME, 1, false},  /* PaddlePaddle */
     {"steps_per_sec", LOG_STEPS_PER_S, 1, false}, /* clu, T5X */
@@ -88,7 +105,10 @@ static const struct name {
     {"eval_time", LOG_NOTHING, 1, false},
     {"data_time", LOG_NOTHING, 1, false},
     {"last_time", LOG_NOTHING, 1, false},
-    {"elapsed_time", LOG_NOTHING, 1, false},
+    {"elapsed_time", LOG_PASSED_TIME, 1, false},
+    {"time_elapsed", LOG_PASSED_TIME, 1, false},
+    {"elapsed", LOG_PASSED_TIME, 1, false},
+    {"time_left", LOG_NOTHING, 1, false},
     {"total_time", LOG_NOTHING, 1, false},
     {"remaining_time", LOG_NOTHING, 1, false},
     {"timestamp", LOG_TIMESTAMP, 1, false},

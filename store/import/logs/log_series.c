@@ -17,6 +17,7 @@
 #define COARSE_MOST INT64_C(10000000000) /* ns: of less, whole seconds are too coarse */
 #define FAR         8 /* times the time between two lines: no other process is so late */
 #define AMOUNT_MOST 9e15
+#define GRAINS      10   /* of its last digit make a time exact enough */
 #define ROUNDED     0.02 /* times that may be off by more are said to be rounded */
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows)
@@ -26,6 +27,8 @@ void log_series_begin(struct log_series *series, struct imp_rows *rows)
                                   .last_index = STORE_ABSENT,
                                   .last_time = STORE_ABSENT,
                                   .engine_time = STORE_ABSENT,
+                                  .place = {STORE_ABSENT, STORE_ABSENT, STORE_ABSENT},
+                                  .single_ns = NAN,
                                   .consumed_tokens = NAN,
                                   .consumed_samples = NAN};
 }
@@ -52,10 +55,14 @@ static int64_t steps_of(const struct log_series *series)
 }
 
 /* Is the time of the present line that of the last one, in a log of whole seconds or of short
- * steps? Then its steps last until a line has another time. */
+ * steps, or with a time of few digits not much later? Then its steps last until a line has another
+ * time. */
 static bool waits(const struct log_series *series)
 {
-    return series->now.time != STORE_ABSENT && series->now.time == series->last_time &&
+    double passed = (double)(series->now.time - series->last_time) / SECOND;
+    return series->now.time != STORE_ABSENT && series->last_time != STORE_ABSENT &&
+           (series->now.time == series->last_time ||
+            (passed > 0 && passed < GRAINS * series->now.grain)) &&
            series->last_index != STORE_ABSENT && series->index > series->last_index &&
            series->index - series->last_index <= TOGETHER;
 }
@@ -78,7 +85,7 @@ static double step_ns(const struct log_series *series, int64_t steps)
                  series->last_index != STORE_ABSENT && series->index > series->last_index &&
                  series->now.time > series->last_time &&
                  !(series->now.coarse && series->now.time - series->last_time < COARSE_MOST);
-    if (!isfinite(said) && dated && !is_part(series))
+    if (!isfinite(said) && dated && !is_part(series) && !waits(series))
         said = (double)(series->now.time - series->last_time) / (double)steps;
     if (!isfinite(said))
         said = value_of(series, LOG_MEAN_TIME, 1e-9, STEP_S_MOST) * SECOND;
@@ -141,6 +148,17 @@ static int write_steps(struct log_series *series, int64_t end, double ns, int64_
     return rc;
 }
 
+/* Writes the steps of a line whose time is that of its last step: the others are like the one that
+ * was timed before, or this one, whichever is less. */
+static int write_last(struct log_series *series, int64_t end, double ns, int64_t steps)
+{
+    double others = series->single_ns < ns ? series->single_ns : ns;
+    int64_t before = end - llround(ns);
+    int rc = write_steps(series, before, others, steps - 1);
+    series->timed_one = steps > series->timed_one ? steps : series->timed_one;
+    return rc ? rc : write_steps(series, end, ns, 1);
+}
+
 /* Writes one value of a series, whose track is made at its first value. */
 static int write_value(struct log_series *series, enum log_what what, int64_t time)
 {
@@ -179,14 +197,18 @@ static int write_line(struct log_series *series, int64_t steps, double ns)
     int rc = 0;
     if (isfinite(ns)) {
         /* Times of lines are often whole seconds: steps do not overlap because of that. */
-        bool fits = ns * (double)steps < (double)IMP_TIME_MAX;
-        int64_t least = fits ? series->last_end + llround(ns) * steps : INT64_MAX;
+        bool fits = ns * (double)steps < (double)IMP_TIME_MAX,
+             single = series->now.single && steps > 1;
+        double others = single && series->single_ns < ns ? series->single_ns : ns;
+        int64_t least =
+            fits ? series->last_end + llround(others) * (steps - 1) + llround(ns) : INT64_MAX;
         end = end == STORE_ABSENT || end < least ? least : end;
         if (end > IMP_TIME_MAX || least > IMP_TIME_MAX) {
             series->rows->bad_time++;
             return 0;
         }
-        rc = write_steps(series, end, ns, steps);
+        rc = single ? write_last(series, end, ns, steps) : write_steps(series, end, ns, steps);
+        series->single_ns = ns;
         series->last_end = end;
     } else if (end == STORE_ABSENT && begins_bar(&series->now)) {
         end = series->last_end;
@@ -281,6 +303,23 @@ static bool is_drawn_anew(const struct log_series *series, const struct log_valu
            (values->label != series->label || values->elapsed < series->elapsed);
 }
 
+/* The number of a step that is counted in each epoch. Where the lines do not say how many steps an
+ * epoch has, the next begins anew, as a restart does. */
+static int64_t index_by_epoch(struct log_series *series, const struct log_place *place)
+{
+    struct log_place *last = &series->place;
+    if (last->epoch != STORE_ABSENT && place->epoch != last->epoch) {
+        double epochs = (double)(place->epoch - last->epoch),
+               base = (double)series->base + epochs * (double)last->total;
+        bool known = last->total != STORE_ABSENT && place->total == last->total;
+        if (known && base >= 0 && base < AMOUNT_MOST)
+            series->base = (int64_t)base;
+        series->apart = !known;
+    }
+    *last = *place;
+    return series->base + place->step;
+}
+
 /* The number of the step of a line; STORE_ABSENT: it has none. The steps of a progress bar begin
  * anew in each epoch. */
 static int64_t index_of(struct log_series *series, const struct log_values *values)
@@ -290,6 +329,8 @@ static int64_t index_of(struct log_series *series, const struct log_values *valu
     if (!values->has[what] || !(number >= 0) || number > AMOUNT_MOST)
         return STORE_ABSENT;
     int64_t index = (int64_t)number;
+    if (values->by_epoch)
+        return index_by_epoch(series, &values->place);
     if (!values->progress || what == LOG_GLOBAL_STEP)
         return index;
     int64_t done = series->index - series->base;
@@ -404,7 +445,8 @@ int log_series_add(struct log_series *series, const struct log_values *values)
         merge(present(series), values);
         return 0;
     }
-    if (values->resumed) {
+    if (values->resumed || (values->by_epoch && series->apart)) {
+        series->apart = false;
         int rc = restart(series);
         return rc ? rc : open_step(series, index, values);
     }
@@ -425,7 +467,9 @@ static int name_source(const struct log_series *series, const char *tool)
     store *db = series->rows->run->db;
     if (tool)
         of = " of ";
-    if (series->most > 1)
+    if (series->timed_one > 1)
+        snprintf(means, sizeof means, ", one of up to %" PRId64 " steps timed", series->timed_one);
+    else if (series->most > 1)
         snprintf(means, sizeof means, ", means of up to %" PRId64 " steps each", series->most);
     if (series->smoothed)
         bar = ", smoothed by its progress bar";

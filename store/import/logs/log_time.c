@@ -29,6 +29,7 @@ static const struct shape {
     {"[00/00 00:00:00 ", -1, 1, 4, 7, false, false, false},  /* Detectron2 */
     {"[00/00/00 00:00:00]", 7, 1, 4, 10, false, true, true}, /* rich */
     {"00/00/00 00:00:00 ", 0, 3, 6, 9, false, true, true},   /* Spark */
+    {"00-00-00 00:00:00", 0, 3, 6, 9, false, true, true},    /* BasicSR */
     {"00-00 00:00:00", -1, 0, 3, 6, false, true, false},     /* vLLM */
     {"0000 00:00:00.", -1, 0, 2, 5, true, false, false},
     {"00000000 00:00:00.", 0, 4, 6, 9, true, false, false},

@@ -6,8 +6,10 @@
 
 struct log_values log_values_none(void)
 {
-    return (struct log_values){
-        .time = STORE_ABSENT, .total = STORE_ABSENT, .elapsed = STORE_ABSENT};
+    return (struct log_values){.time = STORE_ABSENT,
+                               .total = STORE_ABSENT,
+                               .elapsed = STORE_ABSENT,
+                               .place = {STORE_ABSENT, STORE_ABSENT, STORE_ABSENT}};
 }
 
 void log_keep(struct log_values *values, enum log_what what, double value)

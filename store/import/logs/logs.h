@@ -32,6 +32,7 @@ enum log_clock {
     X(MEAN_TIME, NULL, NULL) \
     X(MEAN_SPEED, NULL, NULL) \
     X(TIMESTAMP, NULL, NULL) \
+    X(PASSED_TIME, NULL, NULL) \
     X(BATCH, NULL, NULL) \
     X(STEP_TOKENS, NULL, NULL) \
     X(TOTAL_BATCH, NULL, NULL) \
@@ -54,6 +55,11 @@ enum log_what {
     LOG_WHAT_MAP(LOG_WHAT_ENUM)
 #undef LOG_WHAT_ENUM
         LOG_WHAT_COUNT
+};
+
+/* Which step of an epoch a line is about, where it says so: "epoch: 3, iter: 10/47". */
+struct log_place {
+    int64_t step, total, epoch; /* absent where the line does not say them */
 };
 
 /* Quantities of one line or event; NAN where `has` says that there is one: it was NaN. */
@@ -80,6 +86,15 @@ struct log_values {
     double bare_time; /* a time without a unit; 0: none */
     bool coarse;      /* the time is in whole seconds, and there is a mean time */
     bool evaluation;  /* the line is about an evaluation: its step is no step */
+    struct log_place place;
+    bool of_epochs;      /* the step is the number of an epoch, unless other lines have steps */
+    bool by_epoch;       /* the step is that of `place`, which begins anew with each epoch */
+    double vague_time;   /* s: STEP_TIME by a name that may also be of what has passed; 0: none */
+    double passed;       /* s: a time whose name says that it is since a start; 0: none */
+    double passed_grain; /* s: of its last digit */
+    double grain;        /* s: `time` is not more exact; 0: it is */
+    bool unnamed;        /* STEP_TIME is a number with a unit and without a name */
+    bool single;         /* the time is that of one step only, whatever is between the lines */
 };
 
 /* Values with nothing in them. */
@@ -138,6 +153,43 @@ void log_drawn_narrow(struct log_values *now, const struct log_values *values);
 /* Adds the number that a text is all of, if its name is known; the text need not be terminated. */
 void log_values_put(struct log_values *values, const char *name, size_t name_bytes,
                     const char *text, size_t bytes);
+
+/* ---- epochs, and what a time is of -------------------------------------------------------------- */
+
+/* The number of the epoch that a line names; absent: none. */
+int64_t log_epoch_in(const char *line);
+/* Is a number followed by "/N", which is not less than it? */
+bool log_is_of_total(const char *behind, int64_t step, int64_t *total);
+/* Adds the number of a step to the place of a line: "step: 10/47". A number before it that is of no
+ * total is that of the epoch, unless the line names one. */
+void log_place_named(struct log_values *values, double step, const char *behind);
+/* Adds the step of DLLogger, `"step": [epoch, iteration]`. False: it is none. */
+bool log_place_listed(struct log_values *values, double first, const char *text,
+                      const char *behind);
+void log_place_end(struct log_values *values, const char *line);
+
+/* What all lines tell of steps and times. */
+struct log_places {
+    int64_t epoch, step; /* of the line before; epoch: absent if there is none */
+    int64_t anew, on;    /* times that an epoch followed: steps began anew, or went on */
+    struct log_growth {
+        int64_t lines, grown, same, fell;
+        double last, least, most;
+    } vague, passed;
+    int64_t pairs, of_lines; /* dates with more than a step between: a time is that between them */
+    int64_t last_date;
+    double last_step;
+    bool by_epoch;     /* steps begin anew with each epoch */
+    bool vague_passes; /* times with plain names are what has passed */
+    bool passes;       /* so are those whose names say so */
+    bool by_line;      /* times are those of all steps of a line */
+};
+/* First all lines are added; `log_places_end` then decides, also that what has passed is the time
+ * of the lines. `places` begins with absent numbers. */
+void log_places_add(struct log_places *places, const struct log_values *values);
+void log_places_end(struct log_places *places, struct log_times *times);
+/* Makes step and time of a line what the log as a whole says that they are. */
+void log_places_apply(const struct log_places *places, struct log_values *values);
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
@@ -269,6 +321,10 @@ struct log_series {
     uint64_t label; /* of the progress bar that it is of, and how long that was there */
     int64_t elapsed;
     int64_t base; /* added to the steps of progress bars, which begin anew in each epoch */
+    struct log_place place; /* of the last line with steps by epoch */
+    bool apart;             /* how many steps are before it is not known */
+    double single_ns;       /* of the last line whose time is of one step; NAN: none */
+    int64_t timed_one;      /* steps between two such lines, most */
     /* Of the last step whose time is known; lines of one second have none but the first. */
     int64_t last_index, last_time, last_end;
     bool shared;         /* other lines have the same time */
