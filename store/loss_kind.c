@@ -20,6 +20,7 @@ static bool begins_with_one(const char *text, const char *const *starts, size_t 
 /* Done on purpose, only a name is shorter or an argument missing, or not of this run. */
 static const char *const harmless[] = {"event not recorded: overhead",
                                        "not sampled: ",
+                                       "not available to Nsight Systems: ",
                                        "slice not stored: outside of",
                                        "slice or counter sample not stored: file at --max-size",
                                        "name cut",

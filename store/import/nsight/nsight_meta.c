@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an export holds besides events: clock, versions, devices, ranks, and what the profiler says
- * it lost itself.
+ * What an export holds besides events: clock, versions, devices and ranks.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "store/import/nsight/nsight_private.h"
 
@@ -213,35 +211,6 @@ static int mpi_rank(struct nsight *nsight, sqlite3_stmt *st)
     return 0;
 }
 
-/* Writes a loss row for an error of the profiler, or for a message in which it says that something
- * was lost. */
-static int diagnostic(struct nsight *nsight, sqlite3_stmt *st)
-{
-    static const char *const words[] = {"lost",       "dropped",  "discard",      "missing",
-                                        "incomplete", "overflow", "not collected"};
-    int64_t severity = nsight_int(st, 0), time = nsight_int(st, 1);
-    const char *text = nsight_text(st, 2);
-    char reason[240], source[256];
-    bool loss = severity == 3;
-    if (!text || severity == 1 || severity == 4)
-        return 0;
-    for (size_t i = 0; !loss && i < sizeof words / sizeof *words; i++)
-        loss = strcasestr(text, words[i]) != NULL;
-    if (!loss)
-        return 0;
-    snprintf(source, sizeof source, "%s", basename(nsight->run->path));
-    snprintf(reason, sizeof reason, "Nsight Systems: %.200s", text);
-    reason[strcspn(reason, "\r\n")] = 0;
-    if (time != STORE_ABSENT && time >= 0 && time <= INT64_MAX / 2)
-        time += nsight->base;
-    else
-        time = STORE_ABSENT;
-    return store_loss_add(
-        nsight->out,
-        &(struct store_loss){
-            .source = source, .reason = reason, .count = STORE_ABSENT, .t0 = time, .t1 = time});
-}
-
 /* The only process that used a device; SIZE_MAX: there is none, or several. A file with one such
  * process is the trace of one rank. */
 static size_t only_process(const struct nsight *nsight)
@@ -261,8 +230,6 @@ int nsight_meta_end(struct nsight *nsight)
 {
     static const struct nsight_table ranks = {
         "MPI_RANKS", mpi_rank, {"globalPid|globalTid", "rank"}};
-    static const struct nsight_table diagnostics = {
-        "DIAGNOSTIC_EVENT", diagnostic, {"severity", "timestamp", "text"}};
     int code = nsight_read(nsight, &ranks);
     int64_t world = 0;
     size_t only = only_process(nsight);
@@ -281,7 +248,7 @@ int nsight_meta_end(struct nsight *nsight)
     if (!code)
         code = set_devices(nsight);
     if (!code)
-        code = nsight_read(nsight, &diagnostics);
+        code = nsight_diagnostics(nsight);
     return code;
 }
 

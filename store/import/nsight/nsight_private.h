@@ -2,7 +2,8 @@
  *
  * Private to store/import/nsight/: the Nsight Systems importer. nsight.c opens the export and reads
  * table after table; nsight_device.c, nsight_host.c and nsight_nvtx.c turn rows into slices;
- * nsight_payload.c reads NVTX payloads; nsight_meta.c reads all that is not an event. They write
+ * nsight_payload.c reads NVTX payloads; nsight_meta.c reads all that is not an event,
+ * nsight_diagnostic.c what the profiler says of its own capture. They write
  * through nsight_rows.c, and query through nsight_db.c, which looks up the tables and columns that
  * exist.
  *
@@ -166,6 +167,8 @@ extern const struct nsight_table nsight_device_tables[], nsight_host_tables[], n
 /* Before and after the events. */
 int nsight_meta_begin(struct nsight *nsight);
 int nsight_meta_end(struct nsight *nsight);
+/* Writes what Nsight Systems says that it lost, or could not record. */
+int nsight_diagnostics(struct nsight *nsight);
 /* Writes a loss row for every reason that was counted. */
 int nsight_losses(struct nsight *nsight);
 /* The detail of an NVTX row: `name` is that of the range. *detail stays absent if it has no

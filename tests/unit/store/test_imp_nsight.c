@@ -530,6 +530,53 @@ static void devices_losses_metrics(void **state)
         "SMs Active [Throughput %] gpu:0 % 1500 87");
 }
 
+/* Messages of the profiler, as public captures have them: what says that events are missing is a
+ * loss of events, what the machine did not permit is none, and what every process has that does not
+ * use a kind of events is not even a row. Three processes say the same once. */
+static void messages(void **state)
+{
+    struct files *f = *state;
+    make(f->in,
+         "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start, end, globalTid, nameId, "
+         "correlationId);"
+         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(1000,2000,281474993487872,1,1);"
+         "CREATE TABLE DIAGNOSTIC_EVENT(timestamp, timestampType, source, severity, text, "
+         "globalPid);"
+         "INSERT INTO DIAGNOSTIC_EVENT VALUES"
+         "(5,1,3,2,'Not all NVTX events might have been collected.',1),"
+         "(6,1,3,2,'No NVTX events collected. Does the process use NVTX?',1),"
+         "(7,1,3,2,'Not all CUDA events might have been collected.',1),"
+         "(8,1,3,1,'Number of CUDA events collected: 3.',1),"
+         "(9,1,3,2,'CUDA profiling might have not been started correctly.',2),"
+         "(9,1,3,2,'No CUDA events collected. Does the process use CUDA?',2),"
+         "(10,1,3,2,'Not all CUDA events might have been collected.',3),"
+         "(11,1,3,2,'Not all CUDA events might have been collected.',4),"
+         "(12,1,1,1,'Number of CUPTI events produced: 31, CUPTI buffers: 49 of 50. Some CUPTI "
+         "events might be missing.',1),"
+         "(13,1,1,2,'Installed CUDA driver version (13.3) is not supported by this build of "
+         "Nsight Systems.',1),"
+         "(14,1,2,3,'Collection of CPU IP/backtrace samples or context switch data disabled. "
+         "perf event paranoid level is 4.',1),"
+         "(15,1,1,3,'CUDA device 0: Unified Memory cannot be traced on devices that do not "
+         "support peer-to-peer transfers.',1)");
+    import(f);
+    const char *out = f->s.other;
+    assert_int_equal(sql_int(out, "SELECT count(*) FROM loss"), 5);
+    assert_int_equal(sql_int(out, "SELECT t1 - t0 FROM loss WHERE reason='Nsight Systems: Not all "
+                                  "CUDA events might have been collected.'"),
+                     4);
+    assert_int_equal(
+        sql_int(out, "SELECT count(*) FROM loss WHERE reason LIKE 'Nsight Systems: Number of CUPTI "
+                     "events produced: 31%'"),
+        1);
+    assert_int_equal(
+        sql_int(out, "SELECT count(*) FROM loss WHERE reason LIKE 'not available to Nsight %'"), 3);
+    assert_int_equal(store_loss_kind("a.sqlite", "Nsight Systems: Not all CUDA events"),
+                     STORE_LOSS_EVENTS);
+    assert_int_equal(store_loss_kind("a.sqlite", "not available to Nsight Systems: perf"),
+                     STORE_LOSS_NONE);
+}
+
 /* Two nodes: put on one clock by the time at which each capture began. */
 static void several_nodes(void **state)
 {
@@ -606,6 +653,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(operators_of_pytorch, setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(payloads_of_nccl, setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(devices_losses_metrics, setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(messages, setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(several_nodes, setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(cancelled, setup, scratch_teardown),
     };
