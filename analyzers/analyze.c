@@ -11,6 +11,8 @@
 
 #include "analyzers/analyzers.h"
 #include "analyzers/collectives/clocks.h"
+#include "analyzers/device/api.h"
+#include "analyzers/device/device.h"
 #include "analyzers/steps/command.h"
 #include "analyzers/table.h"
 #include "analyzers/trace/trace_part.h"
@@ -230,6 +232,39 @@ static const char *missing_input(const struct an_context *context, unsigned need
     return NULL;
 }
 
+/* Does the recorder say that it lost events of the device's API, of which some calls are in the
+ * file? */
+static bool says_device_lost(const struct an_trace *trace)
+{
+    bool called = false, says = false;
+    for (size_t i = 0; i < trace->loss_count && !says; i++) {
+        const char *reason = trace->loss[i].reason;
+        says = (strstr(reason, "CUDA events") || strstr(reason, "CUPTI events")) &&
+               store_loss_kind(trace->loss[i].source, reason) == STORE_LOSS_EVENTS;
+    }
+    for (size_t i = 0; i < trace->slice.count && says && !called; i++)
+        called = an_category_is_call(an_trace_name(trace, trace->slice.category[i]));
+    return called;
+}
+
+/* Why work of a device is missing: calls put some on it, or the recorder says so itself, and none
+ * of it is in the file. NULL: none is missing. */
+static const char *unrecorded_words(struct an_context *context)
+{
+    if (context->gpu && (context->gpu->op.count || context->gpu->untimed))
+        return NULL;
+    int64_t calls = an_launch_calls(context->trace);
+    if (!calls && says_device_lost(context->trace))
+        return "the recorder lost events of the device, and no operation of a device is in the "
+               "file: its work was not recorded";
+    if (!calls)
+        return NULL;
+    return an_arena_format(context->arena,
+                           "%" PRId64 " %s put work on a device, and no operation of a device is "
+                           "in the file: its work was not recorded",
+                           calls, calls == 1 ? "call" : "calls");
+}
+
 /* Runs the table. describe_run comes right after the steps, because it needs to know which
  * processes run some, and other analyzers read what it fills. */
 static int run_all(struct an_context *context)
@@ -327,6 +362,7 @@ int an_analyze(store_reader *reader, const struct an_options *options, struct an
         !(rc = an_devices_build(trace, context.options->classes, context.arena, context.scratch,
                                 &context.gpu, err))) {
         context.ceilings_later = later > 0;
+        context.unrecorded = unrecorded_words(&context);
         rc = run_all(&context);
     }
 out:

@@ -264,8 +264,18 @@ static void finish_budget(const struct an_context *context, const struct an_lane
                                                 : "no counted step has all its ranges in the file");
     else if (lane->device != AN_NONE)
         finish_device(budget, host);
+    else if (context->unrecorded)
+        budget_absent_all(budget, context->unrecorded);
     else
         finish_thread(context, budget);
+}
+
+/* Why no lane has a budget. */
+static const char *why_no_lane(const struct an_context *context, const struct an_budget *mean)
+{
+    if (!mean->steps)
+        return "no counted step has all its ranges in the file";
+    return context->unrecorded ? context->unrecorded : "the steps last 0 ns";
 }
 
 /* Mean over the devices: every device weighs the same, however many steps it has; the ns are sums
@@ -283,8 +293,7 @@ static void mean_devices(const struct an_context *context, struct an_budget *mea
             mean->roles_known = mean->roles_known || device[i].budget.roles_known;
         }
     if (!with) {
-        budget_absent_all(mean, mean->steps ? "the steps last 0 ns"
-                                            : "no counted step has all its ranges in the file");
+        budget_absent_all(mean, why_no_lane(context, mean));
         return;
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++) {

@@ -42,6 +42,17 @@ bool an_slice_launches(const struct an_trace *trace, size_t slice)
            row_of(an_slice_category(trace, slice)) == ROW_CALL;
 }
 
+int64_t an_launch_calls(const struct an_trace *trace)
+{
+    int64_t calls = 0;
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        uint32_t parent = trace->slice.parent[i];
+        calls +=
+            an_slice_launches(trace, i) && (parent == AN_NONE || !an_slice_launches(trace, parent));
+    }
+    return calls;
+}
+
 static bool is_device_row(const struct builder *builder, size_t slice)
 {
     enum row row = an_row_of(builder, slice);

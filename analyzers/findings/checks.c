@@ -24,6 +24,11 @@
 /* Each says why a run lacks an input; NULL: it has it. */
 typedef const char *why_missing(struct an_context *context);
 
+static const char *no_device(struct an_context *context)
+{
+    return context->unrecorded;
+}
+
 static const char *no_budget(struct an_context *context)
 {
     const struct an_budget *budget = &context->result->budget;
@@ -181,6 +186,7 @@ static const char *no_pressure(struct an_context *context)
 /* What a check can need. `missing` says why it is not there; without it the reason of the part of
  * the result at `part`. `to_check` brings it. */
 enum input {
+    INPUT_DEVICE,
     INPUT_BUDGET,
     INPUT_STEPS,
     INPUT_SURE,
@@ -216,6 +222,7 @@ static const struct {
     size_t part;
     const char *to_check;
 } inputs[INPUT_COUNT] = {
+    [INPUT_DEVICE] = {no_device, .to_check = "record the kernels and copies of the device, too"},
     [INPUT_BUDGET] = {no_budget, .to_check = "mark the steps and their parts with NVTX ranges "
                                              "(include/tacho_nvtx.h), or record with "
                                              "torch.profiler and call its step()"},
@@ -285,13 +292,13 @@ static bool of_guesses(const struct an_context *context)
 
 static bool on_devices(const struct an_context *context)
 {
-    return context->gpu != NULL;
+    return context->gpu || context->unrecorded;
 }
 
 /* Steps that compute on the processor. Without FLOPs any operator could be a GEMM. */
 static bool on_cores(const struct an_context *context)
 {
-    return !context->gpu;
+    return !on_devices(context);
 }
 
 static bool of_work(const struct an_context *context)
@@ -440,23 +447,26 @@ static const struct {
     {"batch size", of_gemms, NEEDS(GEMM_ROOF) | NEEDS(SAMPLES) | NEEDS(ROOM), {"SMALL_BATCH"}},
     {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},
     {"recomputation", of_recomputation, NEEDS(ROOM), {"RECOMPUTE"}},
-    {"host and launches", on_devices, NEEDS(BUDGET), {"HOST_BOUND", "LAUNCH_BOUND"}},
-    {"synchronising calls", on_devices, NEEDS(SYNCS), {"SYNC_STALL", "SYNC_ITEM"}},
-    {"copies", on_devices, NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
-    {"precision", on_devices, NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
-    {"attention", on_devices, NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
+    {"host and launches",
+     on_devices,
+     NEEDS(DEVICE) | NEEDS(BUDGET),
+     {"HOST_BOUND", "LAUNCH_BOUND"}},
+    {"synchronising calls", on_devices, NEEDS(DEVICE) | NEEDS(SYNCS), {"SYNC_STALL", "SYNC_ITEM"}},
+    {"copies", on_devices, NEEDS(DEVICE) | NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
+    {"precision", on_devices, NEEDS(DEVICE) | NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
+    {"attention", on_devices, NEEDS(DEVICE) | NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
     {"efficiency of kernels",
      on_devices,
-     NEEDS(EFFICIENCY),
+     NEEDS(DEVICE) | NEEDS(EFFICIENCY),
      {"FUSION", "LOW_EFFICIENCY_GEMM", "LOW_PRECISION"}},
-    {"small kernels", on_devices, 0, {"SMALL_KERNELS"}},
-    {"clocks of the GPUs", on_devices, NEEDS(CLOCKS), {"THROTTLED"}},
-    {"start of the program", on_devices, 0, {"FIRST_ITERATION"}},
-    {"graphs", on_devices, 0, {"OPAQUE_GRAPHS"}},
+    {"small kernels", on_devices, NEEDS(DEVICE), {"SMALL_KERNELS"}},
+    {"clocks of the GPUs", on_devices, NEEDS(DEVICE) | NEEDS(CLOCKS), {"THROTTLED"}},
+    {"start of the program", on_devices, NEEDS(DEVICE), {"FIRST_ITERATION"}},
+    {"graphs", on_devices, NEEDS(DEVICE), {"OPAQUE_GRAPHS"}},
     {"kernels without launches",
      on_devices,
-     NEEDS(QUALITY) | NEEDS(LAUNCHES),
-     {"INCOMPLETE_CAPTURE"}},
+     NEEDS(DEVICE) | NEEDS(QUALITY) | NEEDS(LAUNCHES),
+     {"INCOMPLETE_CAPTURE", "DEVICE_NOT_RECORDED"}},
     {"the CPU quota", of_teams, NEEDS(QUOTA), {"CPU_QUOTA"}},
     {"memory pressure", of_sampled, NEEDS(PRESSURE), {"MEMORY_PRESSURE"}},
     {"the step on free cores", everywhere, NEEDS(CORES), {"OTHER_PROGRAMS"}},
@@ -490,8 +500,11 @@ static const char *made_words(const struct an_findings_list *findings, size_t ch
 static enum input lacks(struct an_context *context, size_t check, const char **reason)
 {
     int input = 0;
+    unsigned needs = checks[check].needs;
+    if (needs & NEEDS(BUDGET)) /* work of a device is part of it */
+        needs |= NEEDS(DEVICE);
     for (*reason = NULL; input < INPUT_COUNT && !*reason; input++)
-        if (checks[check].needs & (1u << input))
+        if (needs & (1u << input))
             *reason = missing_of(context, (enum input)input);
     return *reason ? (enum input)(input - 1) : INPUT_COUNT;
 }

@@ -502,6 +502,7 @@ static int findings_frame(struct an_context *context)
     /* Without a counted step the tables of a device still say something, and what compiles in
      * steps, so that they do not count; nothing else does. */
     int rc = 0;
+    an_findings_unrecorded(&findings);
     if (context->gpu || result->steps.detailed)
         rc = run_checks(&findings);
     else

@@ -8,6 +8,7 @@
 #include "analyzers/base/words.h"
 #include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/steps/recorder.h"
 
 #define OPAQUE_PCT     5.0  /* of the span */
 #define LOST_PCT       2.0  /* of the launches of kernels */
@@ -81,9 +82,13 @@ static void incomplete_action(const struct an_context *context, double lost,
     if (an_trace_from(context->trace, "nsight"))
         finding->action = "start nsys before the program uses the device, and end the capture "
                           "between steps after a synchronising call";
-    else if (an_trace_imported(context->trace))
+    else if (an_trace_from(context->trace, "kineto"))
         finding->action = "give torch.profiler.schedule more warm-up steps, and synchronise the "
                           "device before the profiler stops";
+    else if (an_trace_imported(context->trace))
+        finding->action = an_say(context, AN_SAY_COMPLETE,
+                                 "let the recorder begin some steps earlier, and synchronise the "
+                                 "device before it stops");
     else if (lost >= LOST_PCT)
         finding->action = "let the program synchronise the device before it ends; where the "
                           "report says that buffers were full, raise TACHO_GPU_MIB or record some "
@@ -122,6 +127,62 @@ static void incomplete_capture(struct an_findings_list *findings)
     finding->verify = "report the new recording: trust/capture counts no such rows";
     finding->wrong_when = "the capture window was cut on purpose: steps inside it are complete "
                           "(see the excluded steps)";
+}
+
+/* Why a recorder has nothing of the device, and what to do about it. */
+static const char *device_action(const struct an_context *context)
+{
+    if (an_trace_from(context->trace, "kineto"))
+        return "record again with ProfilerActivity.CUDA where CUPTI (on AMD: roctracer) works: a "
+               "driver as new as the CUDA of this PyTorch, no other profiler on the device, and "
+               "the permission to profile (ERR_NVGPUCTRPERM: load the module nvidia with "
+               "NVreg_RestrictProfilingToAdminUsers=0); the log of the program says which it was";
+    if (an_trace_from(context->trace, "nsight"))
+        return "record again with a version of nsys that knows the installed driver, with the "
+               "permission to profile (ERR_NVGPUCTRPERM), no other profiler on the device, and "
+               "until the program has ended by itself; nsys profile --trace=cuda,nvtx";
+    if (an_trace_imported(context->trace))
+        return an_say(context, AN_SAY_DEVICE,
+                      "record again with the kernels and copies of the device switched on, where "
+                      "the user may profile it and no other profiler does");
+    return "tacho doctor says why CUPTI does not record the device: a driver that is older than "
+           "CUPTI, no permission to profile (ERR_NVGPUCTRPERM), or another profiler on it";
+}
+
+/* Counts calls by the first words of the names that put work on a device, for the evidence. */
+static void device_evidence(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_trace *trace = context->trace;
+    int64_t kernels = 0, copies = 0;
+    for (size_t i = 0; i < trace->slice.count; i++) {
+        enum an_api_kind kind =
+            an_slice_launches(trace, i) ? an_slice_api(trace, i).kind : AN_API_OTHER;
+        kernels += kind == AN_API_KERNEL || kind == AN_API_GRAPH;
+        copies += kind == AN_API_COPY || kind == AN_API_MEMSET;
+    }
+    an_finding_note(context, finding,
+                    "%" PRId64 " calls that launch kernels or graphs, %" PRId64
+                    " that copy or set memory, 0 operations of a device",
+                    kernels, copies);
+    for (size_t i = 0; i < trace->loss_count; i++)
+        if (strstr(trace->loss[i].reason, "CUDA") || strstr(trace->loss[i].reason, "CUPTI"))
+            an_finding_note(context, finding, "the recorder says: %.200s", trace->loss[i].reason);
+}
+
+void an_findings_unrecorded(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    if (!context->unrecorded)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "DEVICE_NOT_RECORDED",
+        "the host calls a device, and the recorder wrote nothing of what the device did: the "
+        "interface for that was not available to it, refused, or lost its records");
+    device_evidence(context, finding);
+    finding->action = device_action(context);
+    an_finding_no_gain(finding);
+    finding->verify = "report the new recording: it has the times of the device";
+    finding->wrong_when = "never: without these rows it is not known whether the device is busy";
 }
 
 /* Without steps the report has only the tables of the devices: no budget and no causes. */
@@ -260,10 +321,16 @@ static void first_iteration_texts(struct an_context *context, struct an_finding 
                     an_trace_name(trace, trace->slice.name[longest]),
                     an_time_words(context->arena, (double)trace->slice.dur[longest] / 1e6, 3));
     finding->action = "record later steps: tacho run --steps 10:19";
-    if (an_trace_imported(trace))
-        finding->action =
-            "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) with "
-            "prof.step() in the loop; nsys profile --delay, or a capture range";
+    if (an_trace_from(trace, "kineto"))
+        finding->action = "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) "
+                          "with prof.step() in the loop";
+    else if (an_trace_from(trace, "nsight"))
+        finding->action = "capture later: nsys profile --delay=SECONDS, or a capture range that "
+                          "begins after the first steps (--capture-range=cudaProfilerApi)";
+    else if (an_trace_imported(trace))
+        finding->action = an_say(context, AN_SAY_LATER,
+                                 "record later: let the recorder begin when the first steps are "
+                                 "over");
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: this finding is gone and the steps are shorter";
     finding->wrong_when = "the start is what you want to look at";

@@ -64,6 +64,9 @@ const char *an_verdict_nothing(struct an_context *context, const char **class);
 /* The verdict of a program that failed before its first step, so early that marks are not what it
  * lacks. NULL: it did not. */
 const char *an_verdict_failed(struct an_context *context);
+/* The verdict of a run that puts work on a device of which nothing was recorded, with its class;
+ * NULL: it is another one. */
+const char *an_verdict_unrecorded(struct an_context *context);
 /* Why no step of a run that marks steps is in the statistics, and what to do: half a sentence. */
 const char *an_verdict_no_step(struct an_context *context);
 /* Puts heavy loss in front of the verdict, and withdraws what it could turn over. 0 or
@@ -234,8 +237,10 @@ bool an_finding_is_numerics(const struct an_finding *finding);
 /* Does the program count its loss, and its loss scale? */
 bool an_has_numerics(const struct an_context *context);
 bool an_has_loss_scale(const struct an_context *context);
-void an_findings_ranges(struct an_findings_list *findings);   /* host ranges, on the CPU */
-void an_findings_capture(struct an_findings_list *findings);  /* what the recording lacks */
+void an_findings_ranges(struct an_findings_list *findings);  /* host ranges, on the CPU */
+void an_findings_capture(struct an_findings_list *findings); /* what the recording lacks */
+/* Work of a device of which nothing was recorded. */
+void an_findings_unrecorded(struct an_findings_list *findings);
 void an_findings_pressure(struct an_findings_list *findings); /* waiting for memory */
 /* A CPU quota that is spent (findings_limits.c). */
 int an_findings_quota(struct an_findings_list *findings);

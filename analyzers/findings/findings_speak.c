@@ -129,6 +129,8 @@ static const struct {
     {TENSORFLOW, "NO_STEPS",
      "give each step a tf.profiler.experimental.Trace(\"train\", step_num=N), or profile with the "
      "callback TensorBoard of Keras"},
+    {TENSORFLOW, "INCOMPLETE_CAPTURE",
+     "profile some steps more, and let the last one end in .numpy(), which waits for the device"},
     {TENSORFLOW, "FIRST_ITERATION",
      "profile later, when tracing and autotuning are over: profile_batch=(10, 20) of the callback "
      "TensorBoard"},

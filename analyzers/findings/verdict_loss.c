@@ -93,6 +93,22 @@ const char *an_verdict_no_step(struct an_context *context)
                            compiling);
 }
 
+const char *an_verdict_unrecorded(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    const char *step = "";
+    if (!context->unrecorded)
+        return NULL;
+    result->verdict_class = "DEVICE NOT RECORDED";
+    if (result->steps.median_ms.valid)
+        step = an_finding_text(context, " A step lasts %s (median of %" PRId64 ").",
+                               an_time_words(context->arena, result->steps.median_ms.value, 4),
+                               result->steps.counted);
+    return an_finding_text(context,
+                           "DEVICE NOT RECORDED: %s, so what limits the run cannot be said.%s",
+                           context->unrecorded, step);
+}
+
 int an_verdict_loss(struct an_context *context)
 {
     struct an_result *result = context->result;

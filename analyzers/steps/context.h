@@ -84,6 +84,9 @@ struct an_context {
     size_t lane_count;
     const struct an_lane_index *lanes; /* NULL: no lane */
     struct an_devices *gpu;            /* NULL: no accelerator in this run */
+    /* Why the work of the device is not known: calls put some on it, and no operation of it is in
+     * the file. NULL: nothing is missing. */
+    const char *unrecorded;
     struct an_causes *causes; /* for an_slice_cause if there is no graph (noncompute_host.c) */
     /* Held time of the steps (budget_device.c): the next op is issued and the host waits for the
      * idle device, but the trace does not show what delays it. */

@@ -22,7 +22,12 @@
         [AN_SAY_RANGES] = "mstx ranges", \
         [AN_SAY_STACKS] = profiler ", activities CPU and NPU, with with_stack=True", \
         [AN_SAY_SYNCS] = profiler " with profiler_level Level1 or higher", \
-        [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them" \
+        [AN_SAY_CLOCKS] = "the clocks of the NPUs are not in the file: npu-smi info shows them", \
+        [AN_SAY_DEVICE] = "record with " profiler ", activities CPU and NPU", \
+        [AN_SAY_COMPLETE] = "give the schedule of " profiler \
+                            " more warm-up steps, and synchronise the NPU before it stops", \
+        [AN_SAY_LATER] = "record later steps: schedule(wait=10, warmup=2, active=5) of " profiler \
+                         ", with its step() in the loop" \
     }
 
 static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
@@ -66,8 +71,21 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
          [AN_SAY_RANGES] =
              "roctx ranges (rocprofv3 --marker-trace), and the calls of HIP (--hip-trace)",
          [AN_SAY_SYNCS] = "rocprofv3 --hip-trace",
-         [AN_SAY_CLOCKS] =
-             "the clocks of the GPUs are not in the file: amd-smi monitor shows them"},
+         [AN_SAY_CLOCKS] = "the clocks of the GPUs are not in the file: amd-smi monitor shows them",
+         [AN_SAY_DEVICE] =
+             "record the device, too: rocprofv3 --kernel-trace --memory-copy-trace, by a user of "
+             "the groups video and render, with no other profiler on the device",
+         [AN_SAY_COMPLETE] = "let rocprofv3 record from the start of the program to its end "
+                             "(--hip-trace --kernel-trace --memory-copy-trace), and synchronise "
+                             "the device before the program ends",
+         [AN_SAY_LATER] =
+             "record later, when the first steps are over: rocprofv3 --collection-period"},
+    [AN_RECORDER_UNITRACE] =
+        {[AN_SAY_DEVICE] = "record the device, too: unitrace --chrome-kernel-logging",
+         [AN_SAY_COMPLETE] = "let unitrace record calls and kernels (--chrome-call-logging "
+                             "--chrome-kernel-logging) until the program has ended by itself",
+         [AN_SAY_LATER] = "record later: unitrace --start-paused, and switch it on after the "
+                          "first steps (PTI_ENABLE_COLLECTION=1 set by the program)"},
 };
 
 /* Is a name that begins so in the file? */
@@ -101,6 +119,8 @@ enum an_recorder an_recorder_of(const struct an_context *context)
                              *const rocm[] = {"rocpd",         "rocprof",  "rocprofv3",
                                               "rocprofv3-csv", "rpd-json", NULL};
     const struct an_trace *trace = context->trace;
+    if (an_trace_from(trace, "unitrace"))
+        return AN_RECORDER_UNITRACE;
     if (is_from(trace, rocm))
         return AN_RECORDER_ROCM;
     if (is_from(trace, ascend)) /* graphs of MindSpore name their operators so */

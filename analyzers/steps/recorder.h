@@ -20,7 +20,8 @@ enum an_recorder {
     AN_RECORDER_TENSORFLOW,
     AN_RECORDER_ASCEND, /* torch_npu, or msprof of a program that names no framework */
     AN_RECORDER_MINDSPORE,
-    AN_RECORDER_ROCM, /* rocprof, rocprofv3, rpd: any program on devices of AMD */
+    AN_RECORDER_ROCM,     /* rocprof, rocprofv3, rpd: any program on devices of AMD */
+    AN_RECORDER_UNITRACE, /* any program on devices of Intel */
     AN_RECORDER_COUNT
 };
 
@@ -37,6 +38,9 @@ enum an_say {
     AN_SAY_STACKS,    /* the functions of Python */
     AN_SAY_SYNCS,     /* events that streams wait for */
     AN_SAY_CLOCKS,    /* the clocks of the devices: why they are not known, and what shows them */
+    AN_SAY_DEVICE,    /* what the device does */
+    AN_SAY_COMPLETE,  /* calls and their device operations, without a loss at either end */
+    AN_SAY_LATER,     /* steps after the first ones */
     AN_SAY_COUNT
 };
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs that put work on a device of which the recorder wrote nothing, and captures that lack rows:
+ * neither is healthy, and the advice is in the words of the recorder.
+ */
+#include "tests/unit/an_gpu.h"
+
+/* Steps of 100 us; in each an operator of the host, and a call of that name inside of it. */
+static void steps(struct fixture *f, const char *call)
+{
+    for (int64_t i = 0; i < 24; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)i);
+        gpu_row(f, f->thread, i * 100, i * 100 + 100, name, "annotation", FX_NONE);
+        gpu_row(f, f->thread, i * 100 + 1, i * 100 + 99, "aten::mul", "op", FX_NONE);
+        gpu_row(f, f->thread, i * 100 + 10, i * 100 + 12, call, "runtime", i + 1);
+    }
+}
+
+static const struct an_finding *finding(const struct an_result *result, const char *id)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, id))
+            return &result->findings[i];
+    return NULL;
+}
+
+static bool is_unchecked(const struct an_result *result, const char *check)
+{
+    for (size_t i = 0; i < result->not_checked_count; i++)
+        if (!strcmp(result->not_checked[i].check, check))
+            return true;
+    return false;
+}
+
+static void work_without_a_device(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    steps(f, "cudaLaunchKernel");
+    const struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->verdict_class, "DEVICE NOT RECORDED");
+    assert_non_null(strstr(r->verdict, "24 calls put work on a device"));
+    assert_null(strstr(r->verdict, "computes"));
+    assert_false(r->healthy);
+    assert_non_null(r->budget.reason);
+    assert_true(is_unchecked(r, "where the time of a step goes"));
+    assert_true(is_unchecked(r, "copies"));
+    assert_true(is_unchecked(r, "small kernels"));
+    assert_false(is_unchecked(r, "time of the host"));
+    const struct an_finding *found = finding(r, "DEVICE_NOT_RECORDED");
+    assert_non_null(found);
+    assert_non_null(strstr(found->action, "ERR_NVGPUCTRPERM"));
+    assert_non_null(strstr(found->action, "driver"));
+    fx_close(f);
+}
+
+/* Calls that put nothing on a device: the steps compute on the host. */
+static void calls_that_launch_nothing(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    steps(f, "cudaGetDeviceCount");
+    const struct an_result *r = fx_analyze(f);
+    assert_null(finding(r, "DEVICE_NOT_RECORDED"));
+    assert_null(r->budget.reason);
+    fx_close(f);
+}
+
+/* The same calls, and the recorder says that it lost events of CUDA. */
+static void lost_by_the_recorder(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "nsight"));
+    struct store_loss loss = {.source = "a.sqlite",
+                              .reason =
+                                  "Nsight Systems: Not all CUDA events might have been collected.",
+                              .count = FX_NONE,
+                              .t0 = FX_NONE,
+                              .t1 = FX_NONE};
+    FX(store_loss_add(f->s, &loss));
+    steps(f, "cudaMalloc");
+    const struct an_result *r = fx_analyze(f);
+    const struct an_finding *found = finding(r, "DEVICE_NOT_RECORDED");
+    assert_string_equal(r->verdict_class, "DEVICE NOT RECORDED");
+    assert_non_null(found);
+    assert_non_null(strstr(found->action, "nsys"));
+    assert_null(strstr(found->action, "torch"));
+    fx_close(f);
+}
+
+/* A capture whose kernels have no launches, and which begins with code that is loaded. */
+static const struct an_result *capture(struct fixture *f, const char *format)
+{
+    fx_open(f);
+    FX(store_run_set(f->s, "source", format));
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    gpu_row(f, f->thread, 0, 9000, "cuModuleLoadData", "driver", FX_NONE);
+    gpu_row(f, f->thread, 9100, 9110, "cudaLaunchKernel", "runtime", 1);
+    for (int64_t i = 0; i < 30; i++)
+        gpu_row(f, stream, 9200 + 20 * i, 9210 + 20 * i, "solve", "kernel", i + 1);
+    return fx_analyze(f);
+}
+
+static void words_of_the_recorder(void **state)
+{
+    (void)state;
+    static const char *const formats[][3] = {
+        {"nsight", "nsys", "nsys profile --delay"}, {"rocprofv3", "rocprofv3", "rocprofv3"},
+        {"unitrace", "unitrace", "unitrace"},       {"ascend", "torch_npu", "torch_npu"},
+        {"perfetto", "recorder", "recorder"},       {"kineto", "torch.profiler", "torch.profiler"}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct fixture fixture, *f = &fixture;
+        const struct an_result *r = capture(f, formats[i][0]);
+        const struct an_finding *lost = finding(r, "INCOMPLETE_CAPTURE"),
+                                *first = finding(r, "FIRST_ITERATION");
+        assert_non_null(lost);
+        assert_non_null(first);
+        if (!strstr(lost->action, formats[i][1]) || !strstr(first->action, formats[i][2]))
+            fail_msg("%s: %s; %s", formats[i][0], lost->action, first->action);
+        if (strcmp(formats[i][0], "kineto") != 0) {
+            assert_null(strstr(lost->action, "torch.profiler"));
+            assert_null(strstr(first->action, "torch.profiler"));
+        }
+        fx_close(f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_without_a_device), cmocka_unit_test(calls_that_launch_nothing),
+        cmocka_unit_test(lost_by_the_recorder), cmocka_unit_test(words_of_the_recorder)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
