@@ -521,9 +521,15 @@ static const struct an_copy_row *most_exposed_copies(const struct an_result *res
 }
 
 /* What to do about exposed copies in that direction. */
-static void exposed_copy_action(struct an_finding *finding, const char *kind)
+static void exposed_copy_action(struct an_finding *finding, const struct an_copy_row *row)
 {
-    if (!strcmp(kind, "DtoD"))
+    const char *kind = row->kind;
+    if (!strcmp(row->memory, "managed"))
+        finding->action = "these are moves of managed memory, page by page, when one side first "
+                          "touches what the other had: move it ahead with cudaMemPrefetchAsync on "
+                          "a stream, say with cudaMemAdvise where it is to stay "
+                          "(SetPreferredLocation, SetReadMostly), or copy with cudaMemcpyAsync";
+    else if (!strcmp(kind, "DtoD"))
         finding->action = "fewer copies on the device: avoid .contiguous(), clone and torch.cat of "
                           "large tensors, write into place, or fuse the operation that copies "
                           "(tacho report --by line finds it)";
@@ -550,7 +556,7 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
         an_finding_text(context, "%.1f %% of %s is exposed copies", share.mean, window_of(&share)));
     an_finding_evidence(finding, an_class_share_text(context, &share, "exposed copies"));
     copy_evidence(context, finding, row);
-    exposed_copy_action(finding, row->kind);
+    exposed_copy_action(finding, row);
     finding->effort = "some lines of code";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare copies: `tacho report --json`";

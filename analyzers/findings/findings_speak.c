@@ -254,6 +254,8 @@ static const struct {
      "copy less inside a step, or begin earlier: cudaMemcpyAsync on a stream of its own, from and "
      "to pinned memory, overlapped with compute",
      NULL},
+    {"NO_STEPS", "mark steps and record several: an NVTX range named step around each update",
+     NULL},
     {"LOW_PRECISION",
      "mixed precision: GEMMs with operands in bf16 or fp16 and sums in fp32, master weights in "
      "fp32",
@@ -330,12 +332,21 @@ static void speak_recorder(struct an_findings_list *findings)
                 findings->found[i].action = actions[k].action;
 }
 
-/* Did tacho record a program that uses neither PyTorch nor JAX? Ranges of the hook show that, and
- * without the hook names of kernels. */
+/* Was it recorded by what profiles any program, and is it none of Python? */
+static bool may_be_plain(const struct an_trace *trace)
+{
+    bool plain = !an_trace_imported(trace) || an_trace_from(trace, "nsight");
+    for (size_t i = 0; i < trace->process_count && an_trace_imported(trace); i++)
+        plain = plain && !strstr(trace->process[i].program, "python");
+    return plain;
+}
+
+/* Is it a program that uses neither PyTorch nor JAX? Ranges of the hook show that, and without the
+ * hook names of kernels. */
 static bool is_plain(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    bool torch = an_trace_imported(trace) || an_trace_key(trace, "hook.missing");
+    bool torch = !may_be_plain(trace) || an_trace_key(trace, "hook.missing");
     for (size_t i = 0; i < trace->string_count && !torch; i++)
         torch = !strcmp(trace->string[i], "torch") || !strncmp(trace->string[i], "aten::", 6) ||
                 !strncmp(trace->string[i], "void at::", 9);

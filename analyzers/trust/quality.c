@@ -127,6 +127,17 @@ static int survey_rows(const struct an_context *context, struct survey *survey, 
 
 /* ---- device ops ------------------------------------------------------------------------------ */
 
+/* Is op i a move of managed memory? The driver makes these when a page is touched on the other
+ * side: no call launches them. */
+static bool is_migration(const struct an_context *context, size_t i)
+{
+    const struct an_device_ops *ops = &context->gpu->op;
+    const struct an_detail *detail =
+        an_trace_detail(context->trace, context->trace->slice.detail[ops->slice[i]]);
+    return ops->launch[i] == AN_NONE && detail && *detail->copy_kind &&
+           !strcmp(detail->kind, "managed");
+}
+
 /* Counts device ops without a launch, and kernels of unknown class with their names and time. */
 static int survey_ops(struct an_context *context, int64_t *orphans)
 {
@@ -138,7 +149,7 @@ static int survey_ops(struct an_context *context, int64_t *orphans)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < devices->op.count; i++) {
         size_t slice = devices->op.slice[i];
-        *orphans += devices->op.launch[i] == AN_NONE;
+        *orphans += devices->op.launch[i] == AN_NONE && !is_migration(context, i);
         if (strcmp(an_slice_category(context->trace, slice), "kernel") != 0)
             continue;
         int64_t dur = an_time_sub(devices->op.end[i], devices->op.start[i]);

@@ -132,10 +132,47 @@ static void words_of_the_recorder(void **state)
     }
 }
 
+/* Moves of managed memory have no launch and lack none; pinned copies without one do. */
+static const struct an_result *moves(struct fixture *f, const char *memory)
+{
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "nsight"));
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7),
+            uvm = gpu_stream(f, f->process, "gpu:0", 8);
+    for (int64_t i = 0; i < 30; i++) {
+        gpu_launch(f, stream, i * 100, i * 100 + 2, i * 100 + 4, i * 100 + 40, "solve", i + 1);
+        gpu_row_ns(f, uvm, i * 100000 + 50000, i * 100000 + 90000, "Memcpy DtoH", "memcpy",
+                   gpu_copy(f, "DtoH", memory, 4096), FX_NONE);
+    }
+    return fx_analyze(f);
+}
+
+static void managed_memory(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    const struct an_result *r = moves(f, "managed");
+    assert_int_equal(r->quality.ops_without_launch.value, 0);
+    assert_null(finding(r, "INCOMPLETE_CAPTURE"));
+    const struct an_finding *found = finding(r, "EXPOSED_COPY");
+    assert_non_null(found);
+    assert_non_null(strstr(found->action, "cudaMemPrefetchAsync"));
+    assert_null(strstr(found->action, "non_blocking"));
+    fx_close(f);
+    r = moves(f, "pinned");
+    assert_int_equal(r->quality.ops_without_launch.value, 30);
+    assert_non_null(finding(r, "INCOMPLETE_CAPTURE"));
+    found = finding(r, "EXPOSED_COPY"); /* of a program that has no PyTorch */
+    assert_non_null(found);
+    assert_null(strstr(found->action, "non_blocking"));
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_without_a_device), cmocka_unit_test(calls_that_launch_nothing),
-        cmocka_unit_test(lost_by_the_recorder), cmocka_unit_test(words_of_the_recorder)};
+        cmocka_unit_test(lost_by_the_recorder), cmocka_unit_test(words_of_the_recorder),
+        cmocka_unit_test(managed_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
