@@ -332,8 +332,11 @@ static void host_bound_action(struct an_context *context, struct an_finding *fin
             return;
         }
     bool launching = !strcmp(cause, an_cause_key(AN_CAUSE_LAUNCH));
+    const char *host_work = launching ? NULL : an_host_operator_action(context, name);
     finding->what_if = launching ? "launch=0" : "framework=0";
     finding->action = launching ? launch_action(context, name) : framework_action(context->result);
+    if (host_work)
+        finding->action = host_work;
 }
 
 /* Advises by the cause for which the host lets the device idle longest in sum: the largest name

@@ -12,6 +12,7 @@
 #include "analyzers/graph/graph.h"
 
 #define CANDIDATES_MOST 8
+#define HOST_OP_NS      200000 /* mean: to dispatch an operator takes less */
 
 struct named {
     const char *name;
@@ -116,6 +117,50 @@ const char *an_idle_cause(const struct an_context *context, const char **name)
         }
     *name = named[most] ? named[most] : "";
     return of_cause[most] ? an_cause_key((enum an_cause)most) : "";
+}
+
+/* ---- data made on the host ------------------------------------------------------------------- */
+
+/* Does an operator of that name launch something on a device? */
+static bool launches_work(const struct an_result *result, const char *name)
+{
+    const struct an_attribution *attribution = &result->attribution[0];
+    for (size_t i = 0; i < attribution->row_count; i++)
+        if (!strcmp(attribution->rows[i].name, name))
+            return attribution->rows[i].kernels > 0;
+    return false;
+}
+
+/* The mean time of the ranges with that name, ns. */
+static int64_t mean_ns(const struct an_trace *trace, const char *name)
+{
+    int64_t sum = 0, count = 0;
+    uint32_t id = 0;
+    while (id < trace->string_count && strcmp(trace->string[id], name) != 0)
+        id++;
+    for (size_t i = 0; i < trace->slice.count && id < trace->string_count; i++)
+        if (trace->slice.name[i] == id && trace->slice.dur[i] != AN_OPEN) {
+            sum = an_time_add(sum, trace->slice.dur[i]);
+            count++;
+        }
+    return count ? sum / count : 0;
+}
+
+const char *an_host_operator_action(struct an_context *context, const char *name)
+{
+    static const char *const random[] = {"normal", "rand",        "uniform",   "bernoulli",
+                                         "cauchy", "exponential", "geometric", "multinomial"};
+    if (strncmp(name, "aten::", 6) != 0 || launches_work(context->result, name) ||
+        mean_ns(context->trace, name) < HOST_OP_NS)
+        return NULL;
+    for (size_t i = 0; i < sizeof random / sizeof *random; i++)
+        if (strstr(name, random[i]))
+            return an_finding_text(context,
+                                   "%.60s makes random numbers on the processor: make them on the "
+                                   "device (device=\"cuda\" of torch.randn and the like), or "
+                                   "ahead, in the workers of a DataLoader",
+                                   name);
+    return NULL;
 }
 
 /* ---- waits of the host ----------------------------------------------------------------------- */

@@ -128,6 +128,10 @@ const char *an_bytes_text(struct an_context *context, double bytes);
  * most launch-starved time (findings_host.c); NULL: nothing is known. */
 const char *an_idle_host(struct an_context *context);
 
+/* What to do where the host makes random numbers in an operator of that name, which takes long and
+ * launches nothing (findings_host.c); NULL: it is not such an operator. */
+const char *an_host_operator_action(struct an_context *context, const char *name);
+
 /* What threads of the host do while the device of their process that has most unattributed time
  * idles in counted steps. */
 struct an_idle_wait {

@@ -16,6 +16,7 @@
 #include "analyzers/steps/step_private.h"
 
 #define LAST_LEAST    4   /* with fewer complete steps the last one counts */
+#define CUT_PART      10  /* of the host's step: so much less is a step that was cut short */
 #define OUTLIER_SCORE 3.5 /* modified z-score, Iglewicz & Hoaglin 1993 */
 #define OUTLIERS_MOST 50
 #define GROUPS_MOST   8
@@ -50,6 +51,31 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
     context->result->steps.note = "only the steps selected by --steps";
 }
 
+/* Is the last step of a device shorter than it was? It ends with its last op, because the file has
+ * no next one; where the device then idles for part of the host's step, that idle time is missing.
+ */
+static bool is_cut_short(const struct an_lane *lane, const struct an_step *last)
+{
+    int64_t host_ns = an_time_sub(last->host_end, last->host_start);
+    return lane->device != AN_NONE &&
+           an_time_sub(last->end, last->start) < host_ns - host_ns / CUT_PART;
+}
+
+/* Notes which of the few complete steps count. */
+static void note_few(struct an_context *context, size_t complete, bool cut)
+{
+    if (cut)
+        context->result->steps.note = an_arena_format(
+            context->arena,
+            "only %zu complete steps were captured: the first is counted too; the last is not, "
+            "because the file does not say how long the device idles after it",
+            complete);
+    else
+        context->result->steps.note = an_arena_format(
+            context->arena, "only %zu complete %s captured: the first and the last are counted too",
+            complete, complete == 1 ? "step was" : "steps were");
+}
+
 /* Excludes the first and the last of the complete steps of a lane. A capture of another tool is a
  * window of a longer run: if it has few steps, all of them count. */
 static void exclude_ends(struct an_context *context, const struct an_lane *lane,
@@ -58,12 +84,11 @@ static void exclude_ends(struct an_context *context, const struct an_lane *lane,
     if (an_trace_key(context->trace, "steps.chosen"))
         return; /* the importer of a timeline found only steps that others chose */
     bool window = lane->device != AN_NONE || an_trace_imported(context->trace);
+    bool cut = complete > 1 && is_cut_short(lane, last);
     if (window && complete && complete < LAST_LEAST)
-        context->result->steps.note = an_arena_format(
-            context->arena, "only %zu complete %s captured: the first and the last are counted too",
-            complete, complete == 1 ? "step was" : "steps were");
-    if (complete >= LAST_LEAST)
-        last->excluded = "last";
+        note_few(context, complete, cut);
+    if (complete >= LAST_LEAST || cut)
+        last->excluded = last->excluded ? last->excluded : "last";
     if (complete > 1 && (!window || complete >= LAST_LEAST))
         first->excluded = "first";
 }

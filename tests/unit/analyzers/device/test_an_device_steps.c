@@ -108,7 +108,8 @@ static void test_two_devices(void **state)
 }
 
 /* Few steps are all there is: they are counted, and the reader is told. A step that launched
- * nothing is listed. */
+ * nothing is listed, and so is a last one after which the device idles: it ends with its last
+ * operation, and the figures of a step would be too good. */
 static void test_few_steps(void **state)
 {
     (void)state;
@@ -121,11 +122,23 @@ static void test_few_steps(void **state)
     marker(r, 3, 300, 400);
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_int_equal(s->count, 3);
-    assert_int_equal(s->counted, 3);
-    assert_int_equal(s->excluded_count, 1);
-    assert_int_equal(s->excluded[0].index, 3);
-    assert_string_equal(s->excluded[0].reason, "no kernel");
+    assert_int_equal(s->counted, 2);
+    assert_near(s->mean_ms.value, 100e-6, 1e-15);
+    assert_int_equal(s->excluded_count, 2);
+    assert_int_equal(s->excluded[0].index, 2);
+    assert_string_equal(s->excluded[0].reason, "last");
+    assert_int_equal(s->excluded[1].index, 3);
+    assert_string_equal(s->excluded[1].reason, "no kernel");
     assert_non_null(strstr(s->note, "only 3 complete steps"));
+    fx_close(r->f);
+    begin(r);
+    for (int i = 0; i < 3; i++) { /* the device is busy to the end: the last one is whole */
+        marker(r, i, i * 100, i * 100 + 100);
+        kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 118, GEMM);
+    }
+    s = &fx_analyze(r->f)->steps;
+    assert_int_equal(s->counted, 3);
+    assert_int_equal(s->excluded_count, 0);
     fx_close(r->f);
 }
 
