@@ -59,6 +59,12 @@ static void test_devices(void **state)
     same(peak("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "bandwidth"), 1792e9);
     same(peak("NVIDIA GeForce RTX 3080", "fp16"), 59.5e12);
     same(peak("NVIDIA GeForce RTX 2080 Ti", "fp16"), 56.9e12);
+    same(peak("NVIDIA GeForce RTX 3060", "fp32"), 12.7e12);
+    same(peak("NVIDIA GeForce RTX 3060", "bandwidth"), 360e9);
+    same(peak("NVIDIA GeForce RTX 3060 Ti", "bf16"), 32.4e12);
+    same(peak("NVIDIA GeForce RTX 4060 Ti", "fp8"), 88.3e12);
+    same(peak("NVIDIA GeForce GTX 1060 6GB", "bandwidth"), 192e9);
+    same(peak("Tesla P4", "fp32"), 5.5e12);
 }
 
 static void test_refusals(void **state)
@@ -73,6 +79,7 @@ static void test_refusals(void **state)
                                           "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
                                           "NVIDIA L4000",
                                           "NVIDIA GeForce RTX 3080 Ti",
+                                          "NVIDIA GeForce RTX 3060 Laptop GPU",
                                           "AMD Instinct MI250X/MI250",
                                           "*",
                                           "#",
