@@ -323,8 +323,9 @@ static int write_processes(struct job *job, int64_t rank)
 {
     int status = 0;
     for (size_t i = 0; !status && i < job->ids.process.count; i++) {
+        int64_t own = kineto_process_rank(&job->kineto, i);
         struct store_process process = {.id = job->ids.process.id[i],
-                                        .rank = rank,
+                                        .rank = own == STORE_ABSENT ? rank : own,
                                         .pid = job->kineto.process[i].pid,
                                         .parent_pid = STORE_ABSENT,
                                         .start = STORE_ABSENT,

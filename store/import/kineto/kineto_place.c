@@ -8,6 +8,8 @@
 
 #include "store/import/kineto/kineto_private.h"
 
+#define DEVICES_MOST (1 << 20)
+#define RANK_PIDS    100000000  /* the first pid of a second rank in a file made of several */
 #define LAUNCHES_MAX (1u << 20) /* launches of other than the main process that are remembered */
 
 /* ---- places ------------------------------------------------------------------------------------------------------------ */
@@ -66,19 +68,20 @@ int64_t kineto_int_arg(const struct kj_event *event, enum kineto_arg wanted)
 }
 
 /* Number of the main process, or of another one with this pid. What is no pid (0, -1, "Traces")
- * means the main process. */
-static uint32_t process_find(struct kineto *kineto, struct place pid)
+ * means the main process. `may_be_main`: the first pid that is asked for is that of the main
+ * process. */
+static uint32_t process_find(struct kineto *kineto, struct place pid, bool may_be_main)
 {
     if (!pid.is_number || pid.number <= 0)
         return 0;
-    if (kineto->process[0].pid == STORE_ABSENT) {
-        kineto->process[0].pid = pid.number;
-        return 0;
-    }
     if (kineto->process[0].pid == pid.number)
         return 0;
     struct kineto_key key = {(uint64_t)OF_PROCESS << 56, (uint64_t)pid.number};
     uint32_t found = kineto_table_get(&kineto->table, key);
+    if (!found && kineto->process[0].pid == STORE_ABSENT && may_be_main) {
+        kineto->process[0].pid = pid.number;
+        return 0;
+    }
     if (!found) {
         if (kineto->processes == kineto->process_cap) {
             size_t cap = 2 * kineto->process_cap;
@@ -177,12 +180,25 @@ static uint32_t launch_process(const struct kineto *kineto, const struct kj_even
     return found ? found - 1 : 0;
 }
 
+/* The process of a device row: the one that launched it. Files that a tool made of those of several
+ * ranks give each of them pids of its own, which are no numbers of devices: then each has its
+ * devices, and what has the number of one belongs to the main process. */
+static uint32_t device_process(struct kineto *kineto, const struct kj_event *event,
+                               struct place pid, int64_t device)
+{
+    uint32_t process = launch_process(kineto, event);
+    bool own = pid.is_number && pid.number >= RANK_PIDS && device != STORE_ABSENT && device >= 0 &&
+               device < DEVICES_MOST;
+    return process || !own ? process : process_find(kineto, pid, false);
+}
+
 uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event)
 {
     struct place pid = place_of(event->field[KJ_PID]), tid = place_of(event->field[KJ_TID]);
     int64_t device = kineto_int_arg(event, KINETO_ARG_DEVICE),
             stream = kineto_int_arg(event, KINETO_ARG_STREAM);
-    if (device == STORE_ABSENT || device < 0 || device >= 1 << 20)
+    uint32_t process = device_process(kineto, event, pid, device);
+    if (device == STORE_ABSENT || device < 0 || device >= DEVICES_MOST)
         device = pid.is_number && pid.number >= 0 && pid.number < 1 << 12 ? pid.number : 0;
     if (stream == STORE_ABSENT)
         stream = kineto_int_arg(event, KINETO_ARG_STREAM_ID);
@@ -190,7 +206,6 @@ uint32_t kineto_track_device(struct kineto *kineto, const struct kj_event *event
         stream = tid.number;
     if (stream == -1 || stream == UINT32_MAX)
         stream = STORE_ABSENT;
-    uint32_t process = launch_process(kineto, event);
     struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)process << 20 | (uint64_t)device,
                              (uint64_t)stream};
     uint32_t found = kineto_table_get(&kineto->table, key);
@@ -226,7 +241,7 @@ uint32_t kineto_track_host(struct kineto *kineto, const struct kj_event *event)
     struct kineto_track like = {.tid = tid.is_number ? tid.number : -1};
     if (pid.is_number)
         like.pid = pid.number;
-    struct kineto_def def = {.process = process_find(kineto, pid),
+    struct kineto_def def = {.process = process_find(kineto, pid, true),
                              .id = tid.is_number ? tid.number : STORE_ABSENT,
                              .track_kind = "thread"};
     return track_make(kineto, key, &like, &def, name);
@@ -247,7 +262,7 @@ uint32_t kineto_track_counter(struct kineto *kineto, struct kj_span pid_span, st
     if (found)
         return found - 1;
     struct kineto_track like = {.counter = true};
-    struct kineto_def def = {.process = process_find(kineto, pid),
+    struct kineto_def def = {.process = process_find(kineto, pid, true),
                              .id = STORE_ABSENT,
                              .track_kind = "counter",
                              .unit = unit};
@@ -281,6 +296,24 @@ const char *kineto_process_name(const struct kineto *kineto, size_t i)
     return kineto->process[i].pid == STORE_ABSENT
                ? NULL
                : name_find(kineto, false, kineto->process[i].pid, 0);
+}
+
+/* The rank in the name of a process, "RANK 3 - GPU"; STORE_ABSENT: it has none. */
+static int64_t rank_of_name(const char *name)
+{
+    int rank = 0, used = 0;
+    if (!name || sscanf(name, "RANK %7d - %n", &rank, &used) != 1 || !used || rank < 0)
+        return STORE_ABSENT;
+    return rank;
+}
+
+int64_t kineto_process_rank(const struct kineto *kineto, size_t i)
+{
+    int64_t rank = rank_of_name(kineto_process_name(kineto, i));
+    for (size_t k = 0; k < kineto->tracks && rank == STORE_ABSENT; k++)
+        if (kineto->track[k].process == i)
+            rank = rank_of_name(name_find(kineto, false, kineto->track[k].pid, 0));
+    return rank;
 }
 
 int kineto_metadata(struct kineto *kineto, const struct kj_event *event)

@@ -189,5 +189,7 @@ int kineto_metadata(struct kineto *kineto, const struct kj_event *event);
 /* The name that a metadata event gave to track i, or NULL. */
 const char *kineto_track_name(const struct kineto *kineto, size_t i);
 const char *kineto_process_name(const struct kineto *kineto, size_t i);
+/* The rank that the name of process i, or of the pid of its tracks, says; STORE_ABSENT: none. */
+int64_t kineto_process_rank(const struct kineto *kineto, size_t i);
 
 #endif

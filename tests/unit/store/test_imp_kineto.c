@@ -601,6 +601,27 @@ static void devices_of_two_processes(void **state)
            "k1|5|gpu:0|7;k2|6|gpu:0|7;k3|5|gpu:0|7");
 }
 
+/* A file that a tool made of those of several ranks: each has pids of its own, and names that say
+ * the rank, also where no call of the host is in it. */
+static void ranks_in_one_file(void **state)
+{
+    struct scratch *s = *state;
+#define RANK_KERNEL(pid, device) \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":" pid \
+    ",\"tid\":4,\"ts\":1,\"dur\":1,\"args\":{\"device\":" device ",\"stream\":4}}"
+#define RANK_NAME(pid, rank) \
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" pid ",\"args\":{\"name\":\"RANK " rank \
+    " - GPU\"}}"
+    import_text(
+        s, "[" RANK_KERNEL("2", "2") "," RANK_KERNEL("100000003", "3") "," RANK_KERNEL(
+               "200000004",
+               "4") "," RANK_NAME("2", "0") "," RANK_NAME("100000003",
+                                                          "1") "," RANK_NAME("200000004", "2") "]");
+    expect(s,
+           "SELECT p.rank, t.device FROM track t JOIN process p ON p.id = t.process ORDER BY t.id",
+           "0|gpu:2;1|gpu:3;2|gpu:4");
+}
+
 /* ---- the import as a whole --------------------------------------------------------------------------------------------------- */
 
 static int leftovers(const struct scratch *s)
@@ -752,6 +773,7 @@ int main(void)
         TEST(copies_and_collectives),
         TEST(places_and_names),
         TEST(devices_of_two_processes),
+        TEST(ranks_in_one_file),
         TEST(errors_leave_nothing_behind),
         TEST(ranks_of_files),
         TEST(formats),
