@@ -88,7 +88,7 @@ static void exclude_ends(struct an_context *context, const struct an_lane *lane,
     if (window && complete && complete < LAST_LEAST)
         note_few(context, complete, cut);
     if (complete >= LAST_LEAST || cut)
-        last->excluded = last->excluded ? last->excluded : "last";
+        last->excluded = "last";
     if (complete > 1 && (!window || complete >= LAST_LEAST))
         first->excluded = "first";
 }
