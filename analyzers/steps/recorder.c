@@ -11,6 +11,10 @@
     "give each step a tf.profiler.experimental.Trace(\"train\", step_num=N), or profile with the " \
     "callback TensorBoard of Keras"
 
+#define NSYS_TF1 "record with nsys profile --trace=cuda,nvtx,cudnn,cublas"
+#define TF1_PROFILE \
+    "trace with tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) and write the timeline"
+
 /* What profilers of Ascend's NPUs say; they have the same options. */
 #define NPU(profiler, shapes) \
     { \
@@ -58,6 +62,15 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
          [AN_SAY_RANGES] =
              "tf.profiler.experimental.Trace(\"...\") around input, logging and checkpoints",
          [AN_SAY_STACKS] = "tf.profiler.experimental with python_tracer_level 1"},
+    [AN_RECORDER_TENSORFLOW1] = {[AN_SAY_CALLS] = NSYS_TF1,
+                                 [AN_SAY_OPERATORS] = NSYS_TF1 ", with NVTX ranges",
+                                 [AN_SAY_SHAPES] = "give --flops-per-step",
+                                 [AN_SAY_STEPS] =
+                                     TF1_PROFILE ", one call of session.run in each file",
+                                 [AN_SAY_RANGES] = NSYS_TF1 ", with NVTX ranges",
+                                 [AN_SAY_STACKS] =
+                                     "'tacho run --stacks -- CMD', which samples call stacks",
+                                 [AN_SAY_SYNCS] = NSYS_TF1},
     [AN_RECORDER_ASCEND] =
         NPU("torch_npu.profiler", "record with torch_npu.profiler, record_shapes=True"),
     [AN_RECORDER_MINDSPORE] = NPU("mindspore.profiler", "give --flops-per-step"),
@@ -125,6 +138,8 @@ enum an_recorder an_recorder_of(const struct an_context *context)
         return AN_RECORDER_ROCM;
     if (is_from(trace, ascend)) /* graphs of MindSpore name their operators so */
         return has_name(trace, "Default/") ? AN_RECORDER_MINDSPORE : AN_RECORDER_ASCEND;
+    if (an_trace_from(trace, "tf-timeline"))
+        return AN_RECORDER_TENSORFLOW1;
     if (!is_from(trace, xla))
         return AN_RECORDER_OTHER;
     bool executor = has_name(trace, "ExecutorState::Process") || has_name(trace, "tf_Compute");

@@ -18,7 +18,8 @@ enum an_recorder {
     AN_RECORDER_JAX,
     AN_RECORDER_TPU, /* JAX on a TPU */
     AN_RECORDER_TENSORFLOW,
-    AN_RECORDER_ASCEND, /* torch_npu, or msprof of a program that names no framework */
+    AN_RECORDER_TENSORFLOW1, /* one call of session.run */
+    AN_RECORDER_ASCEND,      /* torch_npu, or msprof of a program that names no framework */
     AN_RECORDER_MINDSPORE,
     AN_RECORDER_ROCM,     /* rocprof, rocprofv3, rpd: any program on devices of AMD */
     AN_RECORDER_UNITRACE, /* any program on devices of Intel */

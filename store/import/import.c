@@ -14,7 +14,7 @@
 
 /* Counts up when an import would give other rows, so that imports kept in tacho's cache are made
  * again. */
-#define IMPORT_VERSION "9"
+#define IMPORT_VERSION "10"
 
 const char *store_format_text(enum store_format format)
 {

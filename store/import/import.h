@@ -27,6 +27,7 @@
     X(WORKERS, "timeline of workers") \
     X(XPLANE, "XLA xplane") \
     X(XLA_JSON, "XLA trace") \
+    X(TF_TIMELINE, "timeline of TensorFlow 1") \
     X(ROCPROF, "rocprofv3 JSON") \
     X(ROCPD, "rocprofv3 database") \
     X(ROCPROF_CSV, "rocprofv3 table") \

@@ -33,6 +33,7 @@ static const struct {
     const struct importer *importer;
 } importers[] = {
     {STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
+    {STORE_FORMAT_TF_TIMELINE, &imp_tf_timeline},
     {STORE_FORMAT_XLA_JSON, &imp_xla_json},
     {STORE_FORMAT_ROCPROF, &imp_rocprof},
     {STORE_FORMAT_ROCPROF_OLD, &imp_rocprof_old},

@@ -11,11 +11,13 @@ python3 tests/e2e/import/logs.py make "$made/training" || exit 1
 python3 tests/e2e/import/log_forms.py make "$made/forms" || exit 1
 python3 tests/e2e/import/profiles.py make "$made/profiles" || exit 1
 python3 tests/e2e/import/versions.py make "$made/versions" || exit 1
+python3 tests/e2e/import/kin.py make "$made/kin" || exit 1
 case $1 in
 fuzz_xplane) cp "$made"/*.xplane.pb "$made"/versions/*.xplane.pb "$2" ;;
 fuzz_flight) for rank in 0 1 2; do head -c 2500 "$made/versions/hang/nccl_trace_rank_$rank" > "$2/$rank"; done ;;
 fuzz_unitrace) cp "$made"/versions/python.4242.json "$2" ;;
 fuzz_xla_json)
+    cp "$made"/kin/tf*.json "$2"
     printf '%s' '{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
 {"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:TPU:0"}},{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
 {"ph":"M","pid":1,"tid":3,"name":"thread_name","args":{"name":"Steps"}},{"ph":"M","pid":701,"name":"process_name","args":{"name":"/host:CPU"}},

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes files that are near relatives of what tacho reads or refuses. usage: kin.py make FOLDER"""
+import json, os, sys
+
+
+def timeline(names):
+    """A timeline of TensorFlow 1: processes by name -> events (name, label, start in us, duration)."""
+    events = []
+    for pid, (name, rows) in enumerate(names.items()):
+        events.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
+        events += [{"ph": "X", "cat": "Op", "name": op, "pid": pid, "tid": lane, "ts": 1_600_000_000_000_000 + start, "dur": dur,
+                    "args": {"name": label, "op": op}} for op, label, lane, start, dur in rows]
+    return json.dumps({"traceEvents": events}, indent=4)
+
+
+def timelines(put):
+    """The same call of session.run as the device tracers of TensorFlow 1.15, of 1.12, and one that has no single streams tell it."""
+    job = "/job:localhost/replica:0/task:0/device:"
+    host = {f"{job}CPU:0 Compute": [("_Arg", "x", 0, 0, 5)], f"{job}CPU:0 Tensors": [],
+            f"{job}GPU:0 Compute": [("MatMul", "dense/MatMul", 0, 10, 20), ("Relu", "dense/Relu", 1, 15, 5)], f"{job}GPU:0 Tensors": []}
+    label = "dense/MatMul:MatMul#id=207,device=/job:localhost/device:GPU:0,async=false#@@gemm(float const*)"
+    put("tf115.json", timeline({
+        "Allocators": [], **host, "/gpu:0 (Tesla P4)/context#0/stream#2:MemcpyHtoD Compute": [("unknown", "edge_5_x@@MemcpyHtoD", 0, 20, 10)],
+        "/gpu:0 (Tesla P4)/context#0/stream#2:MemcpyHtoD Tensors": [],
+        "/device:GPU:0/stream:all Compute": [("MatMul#id=207,device=/job", "dense/MatMul", 0, 40, 50), ("unknown", "edge_5_x@@MemcpyHtoD", 1, 20, 10)],
+        "/device:GPU:0/stream:all Tensors": [],
+        "/gpu:0 (Tesla P4)/context#0/stream#1 Compute": [("unknown", label, 0, 40, 50)]}))
+    put("tf112.json", timeline({
+        "Allocators": [], **host, "/device:GPU:1/stream:13 Compute": [("MatMul", "dense/MatMul", 0, 40, 50), ("MEMCPYDtoH", "edge_6", 0, 95, 5)],
+        "/device:GPU:1/memcpy Compute": [("MEMCPYDtoH", "edge_6", 0, 95, 5)],
+        "/device:GPU:1/stream:all Compute": [("MatMul", "dense/MatMul", 0, 40, 50)]}))
+    put("tf_all.json", timeline({
+        "Allocators": [], **host, "/gpu:0/memcpy Compute": [("MEMCPYHtoD", "edge_5", 0, 20, 10)],
+        "/gpu:0/stream:all Compute": [("MatMul", "dense/MatMul", 0, 40, 50)]}))
+
+
+def make(folder):
+    def put(name, data):
+        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+        with open(f"{folder}/{name}", "wb") as f:
+            f.write(data.encode() if isinstance(data, str) else data)
+
+    timelines(put)
+
+
+if __name__ == "__main__":
+    make(sys.argv[2])
