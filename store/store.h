@@ -228,6 +228,13 @@ int store_used(store *writer, int64_t *bytes);
 int64_t store_details(const store *writer);
 /* Highest row id of a table, 0: it is empty. */
 int store_newest(store *writer, enum store_growing table, int64_t *row);
+/* From the first start to the last end of the slices or steps whose row ids are above `from`. */
+struct store_extent {
+    bool known; /* there are some */
+    int64_t start, end;
+};
+int store_extent(store *writer, enum store_growing table, int64_t from,
+                 struct store_extent *extent);
 /* The first rows of from..to, at most `most`. */
 int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,
                 struct store_block *block);

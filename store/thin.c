@@ -114,6 +114,23 @@ int store_newest(store *writer, enum store_growing table, int64_t *row)
     return code ? code : ask(writer, growing[table].newest, row);
 }
 
+int store_extent(store *writer, enum store_growing table, int64_t from, struct store_extent *extent)
+{
+    static const char slices[] =
+        "SELECT * FROM (SELECT min(start) AS first, max(start + max(dur, 0)) FROM slice "
+        "WHERE rowid > ?1) WHERE first IS NOT NULL",
+                      steps[] = "SELECT * FROM (SELECT min(start) AS first, max(\"end\") FROM step "
+                                "WHERE rowid > ?1) WHERE first IS NOT NULL";
+    const int64_t number[3] = {from};
+    int code = store_flush(writer);
+    *extent = (struct store_extent){.start = INT64_MAX, .end = INT64_MIN};
+    if (!code)
+        code = run(writer, table == STORE_GROWING_SLICE ? slices : steps, number, &extent->start,
+                   &extent->end);
+    extent->known = !code && extent->start <= extent->end;
+    return code;
+}
+
 int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,
                 struct store_block *block)
 {

@@ -64,6 +64,11 @@ static size_t session_length(const char *path)
     return found ? (size_t)(found - path) + sizeof folder - 1 : 0;
 }
 
+bool imp_files_is_of_session(const char *path)
+{
+    return session_length(path);
+}
+
 /* Is the file behind this one, which is sorted by time, a capture of the same worker? */
 static bool is_earlier_capture(const struct imp_file *file, const struct imp_file *later)
 {

@@ -152,6 +152,7 @@ static int folder_file(struct imp_files *files, const char *name, const struct s
     int status = files_add(files, name, format, trace ? st->st_size : 0, true, err);
     if (!status) {
         files->file[files->count - 1].unread = unread;
+        files->file[files->count - 1].of_session = imp_files_is_of_session(name);
         files->file[files->count - 1].doubtful = doubtful || imp_files_is_view(name);
     }
     return status;
@@ -252,9 +253,12 @@ int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files
     for (size_t i = 0; !status && i < in_count; i++) {
         struct stat st;
         enum store_format format;
+        size_t first = files->count;
         status = stat_of(in[i], &st, err);
         if (!status && S_ISDIR(st.st_mode)) {
             status = folder_add(files, in[i], err);
+            for (; first < files->count; first++)
+                files->file[first].input = i;
             continue;
         }
         if (!status)

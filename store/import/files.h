@@ -17,8 +17,10 @@ struct imp_file {
     int worth;
     /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
     const char *unread;
-    bool doubtful;  /* JSON of a folder that may be no trace (settings), or not the best one */
-    bool continues; /* it goes on with the timeline or table of the file before it */
+    bool doubtful;   /* JSON of a folder that may be no trace (settings), or not the best one */
+    bool continues;  /* it goes on with the timeline or table of the file before it */
+    bool of_session; /* a profiler put it into one folder with those of the other hosts */
+    size_t input;    /* which of the inputs it is of */
 };
 
 struct imp_files {
@@ -45,6 +47,28 @@ int imp_files_drop_superseded(struct imp_files *files, size_t first);
 /* Finds which of the files from `first` on, sorted by name, go on with the one before
  * (captures.c). */
 void imp_files_find_pieces(struct imp_files *files, size_t first);
+/* Is the file in a folder that a profiler makes for one capture of all hosts (captures.c)? */
+bool imp_files_is_of_session(const char *path);
+
+/* The times of the files that were read (apart.c). */
+struct imp_windows {
+    struct imp_window {
+        const struct imp_file *file;
+        int64_t start, end, world; /* world: size of its job, STORE_ABSENT: not known */
+        bool counted;              /* nothing says its rank, or another file has the same */
+    } * window;
+    size_t count, room;
+    int64_t slice, step; /* newest rows before the present file */
+};
+/* Before and after a file is read. */
+int imp_windows_begin(struct imp_windows *windows, struct imp_run *run);
+int imp_windows_end(struct imp_windows *windows, const struct imp_run *run,
+                    const struct imp_file *file);
+/* Fails if files of a folder whose ranks had to be counted are captures of different times, or of
+ * jobs of one process. `folder`: for messages. */
+int imp_windows_judge(struct imp_windows *windows, const char *folder, struct tacho_error *err);
+void imp_windows_clear(struct imp_windows *windows);
+
 /* Fails because nothing of a folder can be read, and says what is wrong with one of its files.
  * `why`: of that file; its code is 0 where there is none. */
 int imp_files_no_trace(const char *path, const struct tacho_error *why, struct tacho_error *err);

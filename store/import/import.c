@@ -74,6 +74,7 @@ static int read_pieces(struct imp_run *run, const struct imp_file *file, size_t 
 struct import {
     struct imp_run run;
     struct imp_files files;
+    struct imp_windows windows;
     const char *first; /* input, for messages */
     const char *step_marker;
     struct tacho_error why; /* of the first file of a folder that turned out to be no trace */
@@ -94,7 +95,9 @@ static int import_file(struct import *import, const struct imp_file *file, size_
         return imp_loss(run, file->unread, 1);
     int64_t before = run->done;
     struct tacho_error why = {0};
-    int status = read_pieces(run, file, pieces, &why);
+    int status = run->salvage_only ? 0 : imp_windows_begin(&import->windows, run);
+    if (!status)
+        status = read_pieces(run, file, pieces, &why);
     if ((status == TACHO_EFORMAT || status == TACHO_ENOTSUP) && file->from_folder) {
         if (!import->why.code || (import->doubtful && !file->doubtful)) {
             import->why = why;
@@ -120,7 +123,7 @@ static int import_file(struct import *import, const struct imp_file *file, size_
     if (!status && !run->file_index)
         status = store_run_set(run->db, "source", importer->source);
     run->file_index++;
-    return status;
+    return status ? status : imp_windows_end(&import->windows, run, file);
 }
 
 /* Says why nothing of a folder was read. */
@@ -168,7 +171,7 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     }
     if (!status && !run->files)
         status = nothing_read(import, err);
-    return status;
+    return status ? status : imp_windows_judge(&import->windows, import->first, err);
 }
 
 int store_import(const struct store_import_options *options, struct store_import_result *result,
@@ -202,6 +205,7 @@ int store_import(const struct store_import_options *options, struct store_import
                                            .truncated = run->truncated,
                                            .uncounted = run->uncounted};
     imp_map_free(&import.run.ranks);
+    imp_windows_clear(&import.windows);
     imp_files_clear(&import.files);
     return status;
 }

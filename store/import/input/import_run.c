@@ -81,10 +81,13 @@ int64_t imp_rank(struct imp_run *run, int64_t named)
     int64_t rank = named != STORE_ABSENT ? named : imp_rank_in_name(run->path);
     if (rank == STORE_ABSENT && run->many)
         rank = rank_of_folder(run);
-    if (rank == STORE_ABSENT && run->many)
+    if (rank == STORE_ABSENT && run->many) {
         rank = free_rank(run);
+        run->rank_counted = true;
+    }
     if (rank == STORE_ABSENT)
         return rank;
+    run->rank_counted |= rank_taken(run, rank);
     if (rank_taken(run, rank))
         imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
     imp_map_put(&run->ranks, rank, 0,

@@ -25,6 +25,8 @@ struct imp_run {
     struct imp_map ranks; /* ranks given so far */
     int64_t next_rank;    /* those below are taken */
     bool many;            /* there is more than one input: each is a rank */
+    bool rank_counted;    /* of the present input: nothing says it, or another one has the same */
+    int64_t world;        /* processes of its job as it says itself; STORE_ABSENT: it does not */
     size_t shared;        /* bytes of the path of the folder that all inputs lie in */
     /* Paths of the files that continue the present one: pieces of one timeline or table. */
     const char *const *piece;

@@ -433,6 +433,7 @@ static int finish(struct job *job)
     check_base(&job->kineto);
     if (job->dialect && job->dialect->rank)
         job->kineto.rank = job->dialect->rank(job->dialect->ctx);
+    job->run->world = job->kineto.world;
     if (!job->run->salvage_only && job->ids.process.count) {
         status = write_processes(job, imp_rank(job->run, job->kineto.rank));
         if (!status)

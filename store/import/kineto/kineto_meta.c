@@ -107,6 +107,8 @@ static int distributed_field(void *ctx, struct kj_span key, struct kj_span value
         if (!kineto_int(value, &kineto->rank) || kineto->rank < 0)
             kineto->rank = STORE_ABSENT;
     } else if (is(key, "world_size")) {
+        if (!kineto_int(value, &kineto->world))
+            kineto->world = STORE_ABSENT;
         return run_put_value(kineto, "world_size", value);
     } else if (is(key, "backend")) {
         return run_put_value(kineto, "backend", value);

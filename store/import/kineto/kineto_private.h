@@ -131,7 +131,7 @@ struct kineto {
     int64_t rounded, events, slices, counters, loss[KINETO_LOSS_COUNT];
     struct kineto_run_key *run;
     size_t runs, run_cap;
-    int64_t rank; /* STORE_ABSENT */
+    int64_t rank, world; /* STORE_ABSENT */
     char *host;
     struct store_intern unknown_args; /* names of arguments that no rule knows */
 };

@@ -104,6 +104,7 @@ int kineto_init(struct kineto *kineto, const char *path)
     memset(kineto, 0, sizeof *kineto);
     kineto->path = path;
     kineto->rank = STORE_ABSENT;
+    kineto->world = STORE_ABSENT;
     kineto->process_cap = 4;
     kineto->process = malloc(kineto->process_cap * sizeof *kineto->process);
     if (!kineto->process)

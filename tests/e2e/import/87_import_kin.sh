@@ -35,4 +35,25 @@ is "streams of TensorFlow 1.12" "$(rows_of tf112.tacho "$operations" | tr '\n' '
     'MatMul,kernel,gpu:1,13,40000,50000 Memcpy DtoH,memcpy,gpu:1,13,95000,5000 '
 import tf_all.json tf_all.tacho
 is "all streams as one" "$(rows_of tf_all.tacho "$operations" | tr '\n' ' ')" 'Memcpy HtoD,memcpy,gpu:0,0,20000,10000 MatMul,kernel,gpu:0,0,40000,50000 '
+
+# a folder: ranks run at the same time and in a job of several, captures of other times or runs are no ranks
+apart() { # FOLDER WORDS
+    for verb in "report made/$1" "import made/$1 -o apart.tacho"; do
+        # shellcheck disable=SC2086  # words
+        "$TACHO" $verb > out 2> err
+        [ $? = 3 ] || fail "$verb: not exit status 3: $(cat out err)"
+        grep -q "^tacho: made/$1: [23] captures that are not ranks of one run: $2" err || fail "$verb: $(cat err)"
+        grep -q '^hint: give one of these files' err || fail "$verb: $(cat err)"
+    done
+    [ ! -e apart.tacho ] || fail "$1: a file was left"
+}
+apart times 'they were made at different times: sub/trace_0.json, sub/trace_1.json, sub/trace_2.json$'
+apart alone 'each is of a job of one process: trace_0.json, trace_1.json, trace_2.json$'
+apart tables 'they were made at different times: decode_hip_api_trace.csv, prefill_hip_api_trace.csv$'
+for folder in once named job; do
+    import $folder $folder.tacho
+    is "ranks of $folder" "$(rows_of $folder.tacho "SELECT rank FROM process ORDER BY 1" | tr '\n' ' ')" '0 1 2 '
+done
+"$TACHO" import made/times/sub/*.json -o given.tacho 2> err || fail "files that are given: $(cat err)"
+is "ranks that are given" "$(rows_of given.tacho "SELECT rank FROM process ORDER BY 1" | tr '\n' ' ')" '0 1 2 '
 exit 0

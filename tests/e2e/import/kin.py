@@ -35,6 +35,29 @@ def timelines(put):
         "/gpu:0/stream:all Compute": [("MatMul", "dense/MatMul", 0, 40, 50)]}))
 
 
+def kineto(start_s, **more):
+    """Two steps of 10 ms that begin at a time of day."""
+    return json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 1_600_000_000_000_000_000, **more, "traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 7, "tid": 7, "ts": start_s * 1e6 + 1e4 * k, "dur": 1e4}
+        for k in range(2)]})
+
+
+def captures(put):
+    """Folders of captures that are ranks of one run, and of such that are not."""
+    def job(rank, world):
+        return {"distributedInfo": {"rank": rank, "world_size": world, "backend": "nccl"}}
+
+    for k, start in enumerate((0, 17, 60)):
+        put(f"times/sub/trace_{k}.json", kineto(start))
+        put(f"once/trace_{k}.json", kineto(k / 1000))
+        put(f"named/rank{k}.json", kineto(start))
+        put(f"job/trace_{k}.json", kineto(start, **job(k, 3)))
+        put(f"alone/trace_{k}.json", kineto(k / 1000, **job(0, 1)))
+    for name, start in (("decode", 10**9), ("prefill", 10**12)):
+        put(f"tables/{name}_hip_api_trace.csv", '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+            f'"HIP_RUNTIME_API_EXT","hipLaunchKernel","7","7","11","{start}","{start + 500}"\n')
+
+
 def make(folder):
     def put(name, data):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
@@ -42,6 +65,7 @@ def make(folder):
             f.write(data.encode() if isinstance(data, str) else data)
 
     timelines(put)
+    captures(put)
 
 
 if __name__ == "__main__":
