@@ -4,13 +4,17 @@
  * their process, operations of GPUs the call that asked for them. What an operation is, its type
  * says, in other words by each of the tracer's sources (roctracer, rocprofiler-sdk, CUPTI).
  */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/import/rocm/rocpd_private.h"
+#include "store/keyed_hash.h"
 
-#define FILL_KERNEL (-2) /* id of fills among kernels */
+#define FILL_KERNEL  (-2) /* id of fills among kernels */
+#define MONITOR_TEXT 64
 
 /* The processes of a database. */
 struct rpd {
@@ -133,6 +137,30 @@ static int put_call(struct rocpd *reading, sqlite3_stmt *st)
                          rocpd_integer(st, 0), rocpd_integer(st, 1), rocpd_integer(st, 5));
 }
 
+/* ---- samples of the GPUs -------------------------------------------------------------------------------------------------------- */
+
+/* A value that held from one time to another: a clock in MHz as text, of one GPU. */
+static int put_sample(struct rocpd *reading, sqlite3_stmt *st)
+{
+    struct rpd *rpd = (struct rpd *)reading;
+    const char *kind = rocpd_text(st, 2), *text = rocpd_text(st, 3);
+    int64_t gpu = rocpd_integer(st, 1), track;
+    char device[MONITOR_TEXT], name[MONITOR_TEXT], *end;
+    double value = strtod(text, &end);
+    if (!*kind || gpu < 0 || end == text || *end || !isfinite(value)) {
+        reading->rocm->others++;
+        return 0;
+    }
+    choose(rpd, imp_map_find(&rpd->gpus, gpu, 0));
+    snprintf(device, sizeof device, "gpu:%" PRId64, gpu);
+    snprintf(name, sizeof name, "%s", kind);
+    bool clock = !strcmp(kind, "sclk") || !strcmp(kind, "mclk");
+    int64_t key = (int64_t)(store_hash_bytes(name, strlen(name)) ^ (uint64_t)gpu);
+    int rc = imp_rows_counter_track(&reading->rocm->rows, key, device, name, clock ? "MHz" : NULL,
+                                    &track);
+    return rc ? rc : imp_rows_counter(&reading->rocm->rows, track, rocpd_integer(st, 0), value);
+}
+
 /* ---- the database --------------------------------------------------------------------------------------------------------------- */
 
 /* Can the query be run? If not, a table or column that it names does not exist. */
@@ -143,8 +171,8 @@ static bool has(const struct rocpd *reading, const char *sql)
     return st != NULL;
 }
 
-/* Reads calls, then operations. Since version 3 of the schema arguments of calls are strings of a
- * table of their own. */
+/* Reads calls, then operations, then samples. Since version 3 of the schema arguments of calls are
+ * strings of a table of their own. */
 static int read_records(struct rocpd *reading)
 {
     char calls[1024], operations[1024];
@@ -168,7 +196,13 @@ static int read_records(struct rocpd *reading)
              " LEFT JOIN rocpd_string D ON D.id = R.description_id%s",
              size, copies);
     int rc = rocpd_each_record(reading, calls, "rocpd_api", put_call);
-    return rc ? rc : rocpd_each_record(reading, operations, "rocpd_op", put_operation);
+    if (!rc)
+        rc = rocpd_each_record(reading, operations, "rocpd_op", put_operation);
+    return rc ? rc
+              : rocpd_each_record(reading,
+                                  "SELECT R.start, R.deviceId, R.monitorType, R.value, R.rowid"
+                                  " FROM rocpd_monitor R",
+                                  "rocpd_monitor", put_sample);
 }
 
 int rpd_read(struct imp_run *run, struct imp_database *database, bool *found)

@@ -36,6 +36,11 @@ is "streams of TensorFlow 1.12" "$(rows_of tf112.tacho "$operations" | tr '\n' '
 import tf_all.json tf_all.tacho
 is "all streams as one" "$(rows_of tf_all.tacho "$operations" | tr '\n' ' ')" 'Memcpy HtoD,memcpy,gpu:0,0,20000,10000 MatMul,kernel,gpu:0,0,40000,50000 '
 
+# rocmProfileData: what its monitor sampled
+import monitor.rpd monitor.tacho
+is "clocks of two GPUs" "$(rows_of monitor.tacho "SELECT t.device, t.name, t.unit, count(*), min(value), max(value) FROM counter c
+    JOIN track t ON t.id = c.track GROUP BY 1, 2" | tr '\n' ' ')" 'gpu:0,sclk,MHz,3,500,502 gpu:1,sclk,MHz,3,600,602 '
+
 # a folder: ranks run at the same time and in a job of several, captures of other times or runs are no ranks
 apart() { # FOLDER WORDS
     for verb in "report made/$1" "import made/$1 -o apart.tacho"; do

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that are near relatives of what tacho reads or refuses. usage: kin.py make FOLDER"""
-import json, os, sys
+import json, os, sqlite3, sys
+
+from versions import rpd
 
 
 def timeline(names):
@@ -58,6 +60,18 @@ def captures(put):
             f'"HIP_RUNTIME_API_EXT","hipLaunchKernel","7","7","11","{start}","{start + 500}"\n')
 
 
+def monitor(path):
+    """A database of rocmProfileData whose monitor sampled the clocks of two GPUs, and one value that is no number."""
+    rpd(path)
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE rocpd_monitor(id INTEGER PRIMARY KEY, deviceType TEXT, deviceId INTEGER, monitorType TEXT, start INTEGER, \"end\" INTEGER,"
+               " value TEXT)")
+    db.executemany("INSERT INTO rocpd_monitor(deviceType, deviceId, monitorType, start, \"end\", value) VALUES ('gpu', ?, 'sclk', ?, ?, ?)",
+                   [(gpu, 1000 * k, 1000 * k + 1000, str(500 + 100 * gpu + k)) for k in range(3) for gpu in range(2)] + [(1, 5000, 6000, "N/A")])
+    db.commit()
+    db.close()
+
+
 def make(folder):
     def put(name, data):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
@@ -66,6 +80,7 @@ def make(folder):
 
     timelines(put)
     captures(put)
+    monitor(f"{folder}/monitor.rpd")
 
 
 if __name__ == "__main__":
