@@ -23,6 +23,21 @@ int imp_windows_begin(struct imp_windows *windows, struct imp_run *run)
     return rc ? rc : store_newest(run->db, STORE_GROWING_STEP, &windows->step);
 }
 
+/* The window that the present file goes on with; NULL: it has one of its own. The event files of
+ * one folder are of one program, which may have been started again. */
+static struct imp_window *same_program(const struct imp_windows *windows,
+                                       const struct imp_file *file)
+{
+    struct imp_window *last = windows->count ? &windows->window[windows->count - 1] : NULL;
+    if (!last || file->format != STORE_FORMAT_TFEVENTS || last->file->format != file->format)
+        return NULL;
+    ptrdiff_t folder = basename(file->path) - file->path;
+    return folder == basename(last->file->path) - last->file->path &&
+                   !strncmp(file->path, last->file->path, (size_t)folder)
+               ? last
+               : NULL;
+}
+
 int imp_windows_end(struct imp_windows *windows, const struct imp_run *run,
                     const struct imp_file *file)
 {
@@ -38,6 +53,12 @@ int imp_windows_end(struct imp_windows *windows, const struct imp_run *run,
     else if (steps.known) {
         slices.start = steps.start < slices.start ? steps.start : slices.start;
         slices.end = steps.end > slices.end ? steps.end : slices.end;
+    }
+    struct imp_window *before = same_program(windows, file);
+    if (before) {
+        before->start = slices.start < before->start ? slices.start : before->start;
+        before->end = slices.end > before->end ? slices.end : before->end;
+        return 0;
     }
     window.start = slices.start;
     window.end = slices.end;
@@ -133,7 +154,7 @@ static int not_ranks(struct imp_window *window, size_t count, const char *folder
     if (named < count)
         snprintf(more, sizeof more, "%s%zu more", named ? " and " : "", count - named);
     return tacho_fail(
-        err, TACHO_EFORMAT,
+        err, TACHO_EUSAGE,
         "give one of these files, or compare two with 'tacho diff'; if they are ranks "
         "whose clocks differ, name them rank0, rank1 ..., or give the files and not "
         "the folder",
