@@ -17,10 +17,11 @@
 #include "store/import/tfevents/tfevents_import.h"
 #include "store/intern.h"
 
-#define BYTES_MOST ((size_t)4 << 30)
-#define HEAD_BYTES 12u /* of a record: its length, and the checksum of that */
-#define TAGS_MOST  4096
-#define BESIDE     "written at the same time as another file of its folder: it has series, no steps"
+#define BYTES_MOST  ((size_t)4 << 30)
+#define HEAD_BYTES  12u /* of a record: its length, and the checksum of that */
+#define TAGS_MOST   4096
+#define SLOW_STEP_S 5 /* from here on a step may be an epoch */
+#define BESIDE      "written at the same time as another file of its folder: it has series, no steps"
 
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1 };
@@ -30,6 +31,7 @@ enum { TYPE_FLOAT = 1, TYPE_DOUBLE = 2 };
 
 struct reading {
     struct imp_rows rows;
+    double axis_first, axis_last; /* s, of the events of that tag */
     struct log_series series;
     struct store_intern tags; /* text -> number + 1 */
     int64_t track[TAGS_MOST], count[TAGS_MOST];
@@ -57,23 +59,31 @@ static void crc_table(uint32_t table[256])
 }
 
 /* The checksum of a record, masked as TensorFlow does: rotated, plus a constant. */
-static uint32_t checksum(const struct reading *reading, const unsigned char *data, size_t bytes)
+static uint32_t checksum(const uint32_t table[256], const unsigned char *data, size_t bytes)
 {
     uint32_t crc = ~0u;
     for (size_t i = 0; i < bytes; i++)
-        crc = crc >> 8 ^ reading->crc[(crc ^ data[i]) & 255];
+        crc = crc >> 8 ^ table[(crc ^ data[i]) & 255];
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
+/* Does it begin with a record of an event? Its first one names the format; where a writer leaves
+ * that out (CatBoost), the checksum of the length is right. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
     uint64_t length;
+    uint32_t sum, table[256];
     if (bytes < 32)
         return false;
     memcpy(&length, head, sizeof length);
-    return length < 65536 && head[HEAD_BYTES] == (EVENT_WALL_TIME << 3 | PB_FIXED64) &&
-           memmem(head, bytes < 64 ? bytes : 64, "brain.Event:", 12) != NULL;
+    if (length >= 65536 || head[HEAD_BYTES] != (EVENT_WALL_TIME << 3 | PB_FIXED64))
+        return false;
+    if (memmem(head, bytes < 64 ? bytes : 64, "brain.Event:", 12))
+        return true;
+    memcpy(&sum, head + sizeof length, sizeof sum);
+    crc_table(table);
+    return length && sum == checksum(table, head, sizeof length);
 }
 
 /* The next record; false: the file ends, or the record is damaged (`damaged`). */
@@ -88,11 +98,11 @@ static bool next_record(struct reading *reading, struct pb_span *rest, struct pb
         return false;
     memcpy(&length, rest->data, 8);
     memcpy(&sum[0], rest->data + 8, 4);
-    if (sum[0] != checksum(reading, rest->data, 8) || length > rest->bytes - HEAD_BYTES - 4)
+    if (sum[0] != checksum(reading->crc, rest->data, 8) || length > rest->bytes - HEAD_BYTES - 4)
         return false;
     *record = (struct pb_span){rest->data + HEAD_BYTES, (size_t)length};
     memcpy(&sum[1], record->data + record->bytes, 4);
-    if (sum[1] != checksum(reading, record->data, record->bytes))
+    if (sum[1] != checksum(reading->crc, record->data, record->bytes))
         return false;
     rest->data += HEAD_BYTES + record->bytes + 4;
     rest->bytes -= HEAD_BYTES + record->bytes + 4;
@@ -276,17 +286,54 @@ static void choose_axis(struct reading *reading)
     }
 }
 
+/* Does the tag of the steps say that they are epochs? A tag named so does, and one of evaluations
+ * with as many values: who evaluates at each step calls it an epoch. *known: it can be told. */
+static bool steps_are_epochs(const struct reading *reading, bool *known)
+{
+    static const char *const epoch[] = {"epoch", "epochs"};
+    size_t tags = reading->tags.count < TAGS_MOST ? reading->tags.count : TAGS_MOST;
+    if (!reading->axis)
+        return false;
+    size_t axis = (size_t)reading->axis - 1;
+    const struct store_intern_entry *entry = &reading->tags.entry[axis];
+    bool named = log_has_word(reading->tags.arena + entry->offset, entry->bytes, "", epoch, 2),
+         evaluated = is_evaluation(&reading->tags, axis), often = false;
+    for (size_t i = 0; i < tags; i++) {
+        if (i == axis || !is_evaluation(&reading->tags, i))
+            continue;
+        evaluated = true;
+        often |= reading->count[i] == reading->count[axis] && reading->count[axis] > 1;
+    }
+    *known = named || evaluated;
+    return named || often;
+}
+
+/* What the report says of the steps. */
+static int name_steps(const struct reading *reading)
+{
+    bool known = false, epochs = steps_are_epochs(reading, &known);
+    double count = reading->axis ? (double)reading->count[reading->axis - 1] : 0;
+    bool slow = count > 1 && reading->series.most <= 1 &&
+                reading->axis_last - reading->axis_first > count * SLOW_STEP_S;
+    if (reading->rows.run->salvage_only || (!epochs && (known || !slow)))
+        return 0;
+    return store_run_set(reading->rows.run->db, "steps.marked_by",
+                         epochs ? "log of TensorBoard: its steps are epochs"
+                                : "log of TensorBoard: its steps may be epochs");
+}
+
 static int read_event(struct reading *reading, struct pb_span message)
 {
     struct log_values values = log_values_none();
     struct pb pb = pb_of(message);
     struct pb_field field;
     struct pb_span summary = {NULL, 0};
+    double seconds = 0;
     int rc = 0;
     reading->rows.run->events++;
     while (pb_next(&pb, &field)) {
         if (field.number == EVENT_WALL_TIME && field.wire == PB_FIXED64) {
-            double seconds = pb_double(&field);
+            seconds = pb_double(&field);
             if (seconds >= 0 && seconds < (double)IMP_TIME_MAX / 1e9)
                 values.time = (int64_t)(seconds * 1e9);
         } else if (field.number == EVENT_STEP && field.wire == PB_VARINT) {
@@ -304,6 +351,10 @@ static int read_event(struct reading *reading, struct pb_span message)
     for (pb = pb_of(summary); !rc && pb_next(&pb, &field);)
         if (field.number == SUMMARY_VALUE && field.wire == PB_BYTES)
             rc = read_value(reading, field.span, &values, &axis);
+    if (axis) {
+        reading->axis_first = reading->axis_first > 0 ? reading->axis_first : seconds;
+        reading->axis_last = seconds;
+    }
     values.has[LOG_STEP] = reading->scalars > before; /* an event without the field is of step 0 */
     if (values.has[LOG_STEP] && reading->fresh) {
         reading->fresh = false;
@@ -448,6 +499,8 @@ static int read_folder(struct imp_run *run, const char *path, struct tacho_error
             rc = read_files(reading, run, path, read_records, err);
         if (!rc)
             rc = log_series_end(&reading->series, "TensorBoard");
+        if (!rc)
+            rc = name_steps(reading);
         run->truncated |= reading->cut > 0;
         if (!rc && reading->cut)
             rc =
