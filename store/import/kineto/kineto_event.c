@@ -417,6 +417,15 @@ static int flow(struct kineto *kineto, const struct kj_event *event)
 
 /* ---- all of them --------------------------------------------------------------------------------------------------------- */
 
+/* Is it a mark of the profiler itself, which even a trace without anything else has? */
+static bool is_mark(const struct kj_event *event)
+{
+    return kineto_equals(event->field[KJ_NAME], "Record Window End") ||
+           (kineto_equals(event->field[KJ_CAT], "Trace") &&
+            (kineto_begins(event->field[KJ_NAME], "PyTorch Profiler") ||
+             kineto_begins(event->field[KJ_NAME], "Iteration Start: PyTorch Profiler")));
+}
+
 int kineto_event(struct kineto *kineto, const struct kj_event *event)
 {
     struct kj_span phase = kineto_inside(event->field[KJ_PH]);
@@ -425,6 +434,7 @@ int kineto_event(struct kineto *kineto, const struct kj_event *event)
         return 0;
     kineto->events++;
     kineto->loss[KINETO_LOSS_ARGS] += event->args_cut;
+    kineto->marks += is_mark(event);
     switch (phase.text && phase.bytes == 1 ? phase.text[0] : 0) {
     case 'X':
         return complete(kineto, event);
@@ -459,5 +469,10 @@ int kineto_events_done(struct kineto *kineto)
             if (status)
                 return status;
         }
+    if (kineto->slices && kineto->slices == kineto->marks && !kineto->counters &&
+        kineto->slices == (int64_t)kineto->batch->slices) { /* the trace is empty */
+        kineto->batch->slices = 0;
+        kineto->slices = 0;
+    }
     return kineto->code;
 }

@@ -129,6 +129,7 @@ struct kineto {
     bool base_known, base_guessed;
     int decimals;
     int64_t rounded, events, slices, counters, loss[KINETO_LOSS_COUNT];
+    int64_t marks; /* slices that say when the profiler ran, and nothing of the program */
     struct kineto_run_key *run;
     size_t runs, run_cap;
     int64_t rank, world; /* STORE_ABSENT */
