@@ -54,6 +54,11 @@ struct signature {
             false \
     }
 
+#define CPROFILE \
+    { \
+        "a cProfile file", HINT_RUN, false \
+    }
+
 #define XLA_TABLE \
     { \
         "a table that TensorBoard made of a profile of XLA", \
@@ -86,6 +91,11 @@ static const struct signature signatures[] = {
               "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
               "export --type sqlite",
               false}},
+    {.first = true,
+     MAGIC("SQLite format 3", 0),
+     .words = {"read_only_ops", "dlprof_version"},
+     .kind = {"a database of DLProf",
+              "give the nsys_profile.sqlite beside it, which DLProf made it from", false}},
     {.suffix = ".nvvp", .first = true, .kind = {"an nvprof profile", HINT_NVPROF, false}},
     {.first = true,
      MAGIC("SQLite format 3", 0),
@@ -149,11 +159,25 @@ static const struct signature signatures[] = {
      .kind = {"a database of memory events of an Ascend NPU (msMemScope)", HINT_ASCEND, false}},
     {.words = {"Op Name", "Task Duration(us)", "Current Freq"},
      .kind = {"a table of single operators of an Ascend NPU (msprof op)", HINT_ASCEND, false}},
+    {.words = {"Step", "Computing,Communication(Not Overlapped),Overlapped,"},
+     .kind = {"a table of sums of steps of an Ascend NPU (step_trace_time.csv)",
+              "give the trace_view.json of the capture, or the folder of all ranks", false}},
+    {.words = {"\"ProfilerLifecycle\"", "\"commId\""},
+     .json = true,
+     .kind = {"a log of a profiler plugin of NCCL",
+              "record the program with 'tacho run -- CMD', which records its collectives, or give "
+              "a dump of the NCCL Inspector",
+              false}},
     {.words = {"nccl_bus_bandwidth_gbs{"},
      .kind = {"a file of Prometheus metrics of the NCCL Inspector",
               "let it write JSON: NCCL_INSPECTOR_PROM_DUMP=0", false}},
 
     /* profilers of programs */
+    {.words = {"\"prev_comm\"", "\"next_comm\""},
+     .json = true,
+     .kind = {"a list of context switches (bpftrace)", HINT_RUN, false}},
+    {MAGIC("{\"type\": \"attached_probes\"", 0), .json = true,
+     .kind = {"the output of bpftrace", HINT_RUN, false}},
     {MAGIC("PERFILE2", 0), .kind = {"a recording of Linux perf", HINT_RUN, false}},
     {.words = {"speedscope.app/file-format-schema"},
      .json = true,
@@ -190,7 +214,14 @@ static const struct signature signatures[] = {
     {MAGIC("--- contention", 0), .kind = {"a contention profile of gperftools", HINT_RUN, false}},
     {MAGIC("--- heap", 0), .kind = {"a heap profile of gperftools", HINT_RUN, false}},
     {MAGIC("threadcreate profile:", 0), .kind = {"a profile of threads of Go", HINT_RUN, false}},
-    {.suffix = ".prof", MAGIC("{", 0), .kind = {"a cProfile file", HINT_RUN, false}},
+    {.suffix = ".prof", MAGIC("{", 0), .kind = CPROFILE},
+    /* a dict of marshal whose first key is a tuple of three; each may have the flag of what is
+     * referred to again, and Python 2 writes the count in four bytes */
+    {MAGIC("\xfb)\3", 0), .kind = CPROFILE},
+    {MAGIC("\xfb\xa9\3", 0), .kind = CPROFILE},
+    {MAGIC("{)\3", 0), .json = true, .kind = CPROFILE},
+    {MAGIC("{\xa9\3", 0), .json = true, .kind = CPROFILE},
+    {MAGIC("{(\3\0\0\0", 0), .json = true, .kind = CPROFILE},
     {.words = {"ncalls", "tottime", "percall"},
      .kind = {"a table that cProfile printed", HINT_RUN, false}},
     {.words = {"\"children\"", "\"frame\"", "\"metrics\""},

@@ -16,6 +16,11 @@ import() { # FILE RUN
 is() { # WHAT FOUND WANTED
     [ "$2" = "$3" ] || fail "$1: not '$3' but '$2'"
 }
+refused() { # STATUS FILE WORDS
+    "$TACHO" report "made/$2" > out 2> err
+    [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
+    { grep -q '^hint: ' err && grep -q -- "$3" err; } || fail "$2: $(cat err)"
+}
 
 # TensorFlow 1: a stream is a stream of its GPU, copies are no kernels, nothing counts twice, and the file is one step
 operations="SELECT n.text, c.text, t.device, t.tid, s.start - (SELECT min(start) FROM slice), dur FROM slice s JOIN track t ON t.id = s.track
@@ -46,7 +51,7 @@ apart() { # FOLDER WORDS
     for verb in "report made/$1" "import made/$1 -o apart.tacho"; do
         # shellcheck disable=SC2086  # words
         "$TACHO" $verb > out 2> err
-        [ $? = 3 ] || fail "$verb: not exit status 3: $(cat out err)"
+        [ $? = 2 ] || fail "$verb: not exit status 2: $(cat out err)"
         grep -q "^tacho: made/$1: [23] captures that are not ranks of one run: $2" err || fail "$verb: $(cat err)"
         grep -q '^hint: give one of these files' err || fail "$verb: $(cat err)"
     done
@@ -61,4 +66,32 @@ for folder in once named job; do
 done
 "$TACHO" import made/times/sub/*.json -o given.tacho 2> err || fail "files that are given: $(cat err)"
 is "ranks that are given" "$(rows_of given.tacho "SELECT rank FROM process ORDER BY 1" | tr '\n' ' ')" '0 1 2 '
+
+# event files: are the steps epochs? Those of one folder are of one program; CatBoost leaves the version out
+for folder in "epochs: its steps are epochs" "named: its steps are epochs" "maybe: its steps may be epochs" steps quick boost; do
+    import "board_${folder%%:*}" "board_${folder%%:*}.tacho"
+    more=${folder#"${folder%%:*}"}
+    is "the steps of ${folder%%:*}" "$(rows_of "board_${folder%%:*}.tacho" "SELECT value FROM run WHERE key = 'steps.marked_by'")" "log of TensorBoard$more"
+done
+"$TACHO" report board_epochs.tacho > out || fail "no report of epochs"
+tr '\n' ' ' < out | grep -q 'its steps are epochs' || fail "the report does not say epochs: $(cat out)"
+import board_again again.tacho
+
+# an empty trace is refused, and is no rank of a folder
+for file in nothing spans; do
+    refused 3 $file.json 'an empty trace: none of its [0-9]* entries says when something ran'
+done
+import half half.tacho
+is "slices beside an empty trace" "$(rows_of half.tacho "SELECT count(*), (SELECT count(*) FROM loss) FROM slice")" 2,1
+
+# refusals by name
+for file in ref.prof shared.prof plain.pstats flat.out dump.prof; do
+    refused 4 $file 'this is a cProfile file'
+done
+refused 4 dldb.sqlite 'this is a database of DLProf'
+refused 4 cluster_step_trace_time.csv 'a table of sums of steps of an Ascend NPU'
+refused 4 step_trace_time.csv 'a table of sums of steps of an Ascend NPU'
+refused 4 plugin.jsonl 'a log of a profiler plugin of NCCL'
+refused 4 switch.jsonl 'a list of context switches (bpftrace)'
+refused 4 probes.json 'the output of bpftrace'
 exit 0

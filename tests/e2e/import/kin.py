@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes files that are near relatives of what tacho reads or refuses. usage: kin.py make FOLDER"""
-import json, os, sqlite3, sys
+import json, marshal, os, sqlite3, sys
 
+from formats import field
+from logs import record, scalar
 from versions import rpd
 
 
@@ -72,6 +74,57 @@ def monitor(path):
     db.close()
 
 
+def board(tags, steps, step_s, version=True):
+    """An event file: tag -> each how many steps it is logged."""
+    out = record(field(1, 1_700_000_000.0) + field(3, "brain.Event:2")) if version else b""
+    for step in range(steps):
+        for tag, every in tags.items():
+            if step % every == 0:
+                out += record(field(1, 1_700_000_000.0 + step_s * step) + field(2, step) + field(5, scalar(tag, 2.0)))
+    return out
+
+
+def boards(put):
+    put("board_epochs/events.out.tfevents.1.a", board({"train/loss": 1, "val/loss": 1}, 20, 30))
+    put("board_named/events.out.tfevents.1.a", board({"loss_epoch": 1}, 20, 0.1))
+    put("board_maybe/events.out.tfevents.1.a", board({"loss": 1}, 20, 30))
+    put("board_steps/events.out.tfevents.1.a", board({"train/loss": 1, "val/loss": 5}, 20, 30))
+    put("board_quick/events.out.tfevents.1.a", board({"loss": 1}, 20, 0.1))
+    put("board_boost/events.out.tfevents", board({"RMSE": 1}, 20, 0.1, version=False))
+    again = board({"loss": 1}, 20, 0.1)
+    put("board_again/events.out.tfevents.1.a", again)
+    put("board_again/events.out.tfevents.2.a", board({"loss": 1}, 20, 30))
+
+
+def empty(put):
+    """What torch.profiler writes where nothing ran."""
+    mark = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": 5}
+    names = [{"name": "thread_name", "ph": "M", "ts": 0, "pid": 7, "tid": 7, "args": {"name": "thread"}}]
+    spans = [{"ph": "X", "cat": "Trace", "ts": 1, "dur": 9, "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)"},
+             {"name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g", "cat": "Trace", "pid": "Traces", "tid": "Trace", "ts": 1}]
+    put("nothing.json", json.dumps({"schemaVersion": 1, "traceEvents": names + [mark]}))
+    put("spans.json", json.dumps({"schemaVersion": 1, "traceEvents": names + spans + [mark]}))
+    put("half/a.json", kineto(0))
+    put("half/b.json", json.dumps({"schemaVersion": 1, "traceEvents": names + [mark]}))
+
+
+def others(put, folder):
+    """Files of producers that tacho cannot read, and those that differ from them in a byte."""
+    stats = marshal.dumps({("~", 0, "f"): (1, 1, 0.5, 0.5, {})})
+    for name, first, second in (("ref.prof", 0xfb, 0xa9), ("shared.prof", 0xfb, 0x29), ("plain.pstats", 0x7b, 0x29), ("flat.out", 0x7b, 0xa9)):
+        put(name, bytes((first, second)) + stats[2:])
+    put("dump.prof", stats)
+    db = sqlite3.connect(f"{folder}/dldb.sqlite")
+    db.executescript("CREATE TABLE read_only_system_config(id INTEGER, dlprof_version TEXT); CREATE TABLE read_only_ops(id INTEGER);")
+    db.close()
+    sums = "Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
+    put("cluster_step_trace_time.csv", f"Step,Type,Index,{sums}\n,rank,0,8.5,7.5,1.5,9,1,5,0\n")
+    put("step_trace_time.csv", f"Device_id,Step,{sums}\n0,1,8.5,7.5,1.5,9,1,5,0\n")
+    put("plugin.jsonl", json.dumps({"type": "ProfilerLifecycle", "func": "ProfilerInit", "commId": 7, "rank": 3}) + "\n")
+    put("switch.jsonl", json.dumps({"ts": 5, "cpu": 7, "prev_comm": "a", "next_comm": "b"}) + "\n")
+    put("probes.json", '{"type": "attached_probes", "data": {"probes": 1}}\n')
+
+
 def make(folder):
     def put(name, data):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
@@ -80,6 +133,9 @@ def make(folder):
 
     timelines(put)
     captures(put)
+    boards(put)
+    empty(put)
+    others(put, folder)
     monitor(f"{folder}/monitor.rpd")
 
 
