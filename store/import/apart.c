@@ -13,7 +13,8 @@
 
 /* Clocks of hosts that are set over the network differ by less. */
 #define CLOCKS_DIFFER INT64_C(1000000000)
-#define NAMES_BYTES   256 /* of the names in the message */
+#define CALENDAR      INT64_C(1000000000000000000) /* ns since 1970: in 2001 */
+#define NAMES_BYTES   256                          /* of the names in the message */
 
 int imp_windows_begin(struct imp_windows *windows, struct imp_run *run)
 {
@@ -76,9 +77,18 @@ void imp_windows_clear(struct imp_windows *windows)
 
 /* ---- the judgement -------------------------------------------------------------------------------------------------------------- */
 
+/* Are the times of a window those of a calendar? Else they count from the start of a machine or of
+ * a program. */
+static bool of_calendar(const struct imp_window *window)
+{
+    return window->start >= CALENDAR;
+}
+
 /* Clocks compare within one folder and one format. */
 static int same_clock(const struct imp_window *left, const struct imp_window *right)
 {
+    if (of_calendar(left) != of_calendar(right))
+        return of_calendar(left) ? 1 : -1;
     if (left->file->input != right->file->input)
         return left->file->input < right->file->input ? -1 : 1;
     return (left->file->format > right->file->format) - (left->file->format < right->file->format);

@@ -54,6 +54,28 @@ struct signature {
             false \
     }
 
+#define PERF \
+    { \
+        "a recording of Linux perf", HINT_RUN, false \
+    }
+#define NVIDIA_SMI \
+    { \
+        "a log of nvidia-smi", \
+            "record the program with 'tacho run -- CMD', which samples the GPUs too", false \
+    }
+#define HTML \
+    { \
+        "an HTML page: a report, or an error of a download", \
+            "give the trace itself, or download it again", false \
+    }
+#define OTHER_SYSTEM(of) \
+    { \
+        "a program of " of ", not a trace", "give the trace that a profiler wrote", false \
+    }
+#define CHECKPOINT \
+    { \
+        "a checkpoint of PyTorch (torch.save)", HINT_NOT, false \
+    }
 #define CPROFILE \
     { \
         "a cProfile file", HINT_RUN, false \
@@ -127,6 +149,19 @@ static const struct signature signatures[] = {
     {.words = {"KernelName", "gpu-id", "BeginNs"},
      .kind = {"a CSV table of the older rocprof",
               "record with rocprofv3 --sys-trace --output-format json", false}},
+    {.words = {"Profiling result:", "NVPROF"},
+     .kind = {"a table that nvprof printed", HINT_NVPROF, false}},
+    {.words = {"\"Start\",\"Duration\",\"Grid X\""},
+     .kind = {"a table that nvprof printed", HINT_NVPROF, false}},
+    {.words = {"\"Kernel Name\"", "\"Metric Name\"", "\"Metric Value\""},
+     .kind = {"a table of single kernels of Nsight Compute",
+              "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
+              "export --type sqlite",
+              false}},
+    {.words = {"Time(%)", "Total Time (ns)", "Instances"}, /* versions before 2022 */
+     .kind = {"a table that nsys stats printed",
+              "give the export that it was made from: nsys export --type sqlite FILE.nsys-rep",
+              false}},
     {.words = {"Time (%)", "Total Time (ns)", "Instances"},
      .kind = {"a table that nsys stats printed",
               "give the export that it was made from: nsys export --type sqlite FILE.nsys-rep",
@@ -137,9 +172,9 @@ static const struct signature signatures[] = {
               "export SQLite instead: nsys export --type "
               "sqlite FILE.nsys-rep",
               false}},
-    {.words = {"utilization.gpu", "memory.used"},
-     .kind = {"a log of nvidia-smi",
-              "record the program with 'tacho run -- CMD', which samples the GPUs too", false}},
+    {.words = {"utilization.gpu", "memory.used"}, .kind = NVIDIA_SMI},
+    {.words = {"NVIDIA-SMI", "Driver Version"}, .kind = NVIDIA_SMI},
+    {.words = {"# gpu ", "# Idx "}, .kind = NVIDIA_SMI}, /* dmon, pmon */
 
     {.first = true,
      MAGIC("SQLite format 3", 0),
@@ -178,7 +213,9 @@ static const struct signature signatures[] = {
      .kind = {"a list of context switches (bpftrace)", HINT_RUN, false}},
     {MAGIC("{\"type\": \"attached_probes\"", 0), .json = true,
      .kind = {"the output of bpftrace", HINT_RUN, false}},
-    {MAGIC("PERFILE2", 0), .kind = {"a recording of Linux perf", HINT_RUN, false}},
+    {MAGIC("PERFFILE", 0), .kind = PERF}, /* its first version, and the other byte order */
+    {MAGIC("2ELIFREP", 0), .kind = PERF},
+    {MAGIC("PERFILE2", 0), .kind = PERF},
     {.words = {"speedscope.app/file-format-schema"},
      .json = true,
      .kind = {"a speedscope profile (py-spy, rbspy)", HINT_RUN, false}},
@@ -192,6 +229,9 @@ static const struct signature signatures[] = {
     {.folded = true,
      .kind = {"a list of folded stacks (py-spy raw, export_stacks of torch.profiler)", HINT_RUN,
               false}},
+    {.words = {"\"profiles\"", "\"shared\"", "\"frames\""},
+     .json = true,
+     .kind = {"a speedscope profile (py-spy, rbspy)", HINT_RUN, false}},
     {.words = {"\"stackTable\"", "\"frameTable\""},
      .json = true,
      .kind = {"a Firefox profile (samply)", HINT_RUN, false}},
@@ -213,6 +253,12 @@ static const struct signature signatures[] = {
     {MAGIC("heap profile:", 0), .kind = {"a heap profile of gperftools", HINT_RUN, false}},
     {MAGIC("--- contention", 0), .kind = {"a contention profile of gperftools", HINT_RUN, false}},
     {MAGIC("--- heap", 0), .kind = {"a heap profile of gperftools", HINT_RUN, false}},
+    {MAGIC("heap_v2/", 0), .kind = {"a heap profile of jemalloc", HINT_RUN, false}},
+    {MAGIC("memray\0", 0), .kind = {"a recording of memray", HINT_RUN, false}},
+    {MAGIC("MOJ", 0), .kind = {"a recording of Austin (MOJO)", HINT_RUN, false}},
+    {.words = {"line_profiler", "LineStats"},
+     .first = true,
+     .kind = {"a profile of line_profiler", HINT_RUN, false}},
     {MAGIC("threadcreate profile:", 0), .kind = {"a profile of threads of Go", HINT_RUN, false}},
     {.suffix = ".prof", MAGIC("{", 0), .kind = CPROFILE},
     /* a dict of marshal whose first key is a tuple of three; each may have the flag of what is
@@ -284,6 +330,12 @@ static const struct signature signatures[] = {
     {.words = {"HloModule "},
      .kind = {"the text of an XLA program, not a profile",
               "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
+    {.words = {"module @", "mhlo."},
+     .kind = {"the text of an XLA program, not a profile",
+              "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
+    {.words = {"module @", "stablehlo."},
+     .kind = {"the text of an XLA program, not a profile",
+              "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
     {.words = {"\"log_history\"", "\"global_step\""},
      .without = "\"global_step/max_steps\"", /* a log of ms-swift, which ends with that state */
      .json = true,
@@ -303,40 +355,60 @@ static const struct signature signatures[] = {
     {MAGIC("PAR1", 0),
      .kind = {"a Parquet file",
               "of Nsight Systems: export SQLite instead: nsys export --type sqlite", false}},
+    {MAGIC("PARE", 0), .kind = {"an encrypted Parquet file", HINT_NOT, false}},
+    {MAGIC("FEA1", 0),
+     .kind = {"a Feather file",
+              "of Nsight Systems: export SQLite instead: nsys export --type sqlite", false}},
     {MAGIC("ARROW1", 0),
      .kind = {"an Arrow file",
               "of Nsight Systems: export SQLite instead: nsys export --type sqlite", false}},
     {MAGIC("\x93NUMPY", 0), .kind = {"a NumPy array", HINT_NOT, false}},
     {MAGIC("GGUF", 0), .kind = {"the weights of a model (GGUF)", HINT_NOT, false}},
     {.suffix = ".safetensors", .kind = {"the weights of a model (safetensors)", HINT_NOT, false}},
-    {.words = {"archive/data.pkl"},
-     .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT, false}},
-    {.suffix = ".pt",
-     MAGIC("PK\3\4", 0),
-     .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT, false}},
+    {.words = {"\"dtype\"", "\"shape\"", "\"data_offsets\""},
+     .kind = {"the weights of a model (safetensors)", HINT_NOT, false}},
+    {.suffix = ".onnx", .kind = {"a model (ONNX)", HINT_NOT, false}},
+    {.words = {"archive/data.pkl"}, .kind = CHECKPOINT},
+    {.suffix = ".pt", MAGIC("PK\3\4", 0), .kind = CHECKPOINT},
+    {.first = true, /* a pickle whose first number is that of PyTorch before 1.6 */
+     MAGIC("\x80\2\x8a\nl\xfc\x9c"
+           "F\xf9 j\xa8P\x19.",
+           0),
+     .kind = CHECKPOINT},
 
     /* archives and files of no profiler */
     {MAGIC("PK\3\4", 0), .kind = {"a zip archive", HINT_UNPACK, false}},
+    {MAGIC("PK\5\6", 0), .kind = {"an empty zip archive", HINT_UNPACK, false}},
+    {MAGIC("PK\7\10", 0), .kind = {"a zip archive in several parts", HINT_UNPACK, false}},
+    {MAGIC("7z\xbc\xaf\x27\x1c", 0), .kind = {"a 7z archive", HINT_UNPACK, false}},
+    {MAGIC("Rar!\x1a\7", 0), .kind = {"a RAR archive", HINT_UNPACK, false}},
     {MAGIC("ustar", TAR_MAGIC_AT), .kind = {"a tar archive", HINT_UNPACK, false}},
     {MAGIC("\x28\xb5\x2f\xfd", 0), .kind = {"zstd data", "unpack it: unzstd FILE", false}},
+    {MAGIC("\x50\x2a\x4d\x18", 0), .kind = {"zstd data", "unpack it: unzstd FILE", false}},
     {MAGIC("\xfd"
            "7zXZ",
            0),
      .kind = {"xz data", "unpack it: unxz FILE", false}},
     {MAGIC("BZh", 0), .kind = {"bzip2 data", "unpack it: bunzip2 FILE", false}},
+    {MAGIC("\x02\x21\x4c\x18", 0), .kind = {"LZ4 data", "unpack it: unlz4 FILE", false}},
     {MAGIC("\x04\x22\x4d\x18", 0), .kind = {"LZ4 data", "unpack it: unlz4 FILE", false}},
     {MAGIC("\x7f"
            "ELF",
            0),
      .kind = {"a program, not a trace", "record it: tacho run -- FILE", false}},
+    {MAGIC("\xcf\xfa\xed\xfe", 0), .kind = OTHER_SYSTEM("macOS")},
+    {MAGIC("MZ", 0), .kind = OTHER_SYSTEM("Windows")},
     {MAGIC("%PDF", 0), .kind = {"a PDF document", HINT_NOT, false}},
+    {MAGIC("\xff\xd8\xff", 0), .kind = {"a picture", HINT_NOT, false}},
+    {MAGIC("GIF8", 0), .kind = {"a picture", HINT_NOT, false}},
     {MAGIC("\x89PNG", 0), .kind = {"a picture", HINT_NOT, false}},
-    {.words = {"<!DOCTYPE html"},
-     .kind = {"an HTML page: a report, or an error of a download",
-              "give the trace itself, or download it again", false}},
-    {.words = {"<html"},
-     .kind = {"an HTML page: a report, or an error of a download",
-              "give the trace itself, or download it again", false}},
+    {.words = {"<!DOCTYPE html"}, .kind = HTML},
+    {.words = {"<!doctype html"}, .kind = HTML},
+    {.words = {"<html"}, .kind = HTML},
+    {.words = {"<HTML"}, .kind = HTML},
+    {.words = {"<?xml", "nvidia_smi_log"}, .kind = NVIDIA_SMI},
+    {MAGIC("<?xml", 0), .kind = {"an XML file: a report, or an error of a download",
+                                 "give the trace itself, or download it again", false}},
     {.words = {"version https://git-lfs.github.com"},
      .kind = {"a pointer of Git LFS, not the file itself", "fetch it: git lfs pull", false}},
 };
@@ -371,9 +443,11 @@ static bool is_folded(const unsigned char *head, size_t bytes)
     for (int lines = 0; lines < FOLDED_LINES && (next = memchr(head, '\n', (size_t)(end - head)));
          lines++, head = next + 1) {
         const unsigned char *count = next;
+        count -= count > head && count[-1] == '\r';
+        const unsigned char *line = count;
         while (count > head && count[-1] >= '0' && count[-1] <= '9')
             count--;
-        if (count == next || count - head < 2 || count[-1] != ' ')
+        if (count == line || count - head < 2 || count[-1] != ' ')
             return false;
         deep |= memchr(head, ';', (size_t)(count - head)) != NULL;
     }

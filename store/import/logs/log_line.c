@@ -465,7 +465,7 @@ void log_line_read(char *line, size_t bytes, struct log_values *values)
     drop_position(line);
     log_values_begin(values, line, bytes);
     const char *name = line;
-    for (const char *text = line; *text;) {
+    for (const char *text = line; text < line + bytes;) {
         char before = '\0';
         if (text > line)
             before = text[-1];

@@ -181,7 +181,7 @@ static int64_t named_date_at(const char *text, const char **end, enum log_clock 
         return time;
     }
     size_t number = strspn(text, "0123456789");
-    if (number < 1 || number > 2 || !strchr(" -/", text[number]) ||
+    if (number < 1 || number > 2 || !text[number] || !strchr(" -/", text[number]) ||
         !(month = month_of(text + number + 1)))
         return STORE_ABSENT;
     const char *behind = text + number + 5;

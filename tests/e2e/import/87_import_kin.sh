@@ -94,4 +94,7 @@ refused 4 step_trace_time.csv 'a table of sums of steps of an Ascend NPU'
 refused 4 plugin.jsonl 'a log of a profiler plugin of NCCL'
 refused 4 switch.jsonl 'a list of context switches (bpftrace)'
 refused 4 probes.json 'the output of bpftrace'
+while IFS=$'\t' read -r k what; do
+    refused 4 "relative_$k" "this is $what"
+done < made/relatives
 exit 0

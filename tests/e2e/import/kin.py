@@ -125,6 +125,26 @@ def others(put, folder):
     put("probes.json", '{"type": "attached_probes", "data": {"probes": 1}}\n')
 
 
+# beginning of a file -> what it is: versions and settings beside the usual one
+RELATIVES = (
+    (b"PERFFILE", "a recording of Linux perf"), (b"2ELIFREP", "a recording of Linux perf"), (b"PK\5\6", "an empty zip archive"),
+    (b"PK\7\x08", "a zip archive in several parts"), (b"7z\xbc\xaf'\x1c", "a 7z archive"), (b"Rar!\x1a\7\0", "a RAR archive"),
+    (b"\x50\x2a\x4d\x18", "zstd data"), (b"\x02\x21\x4c\x18", "LZ4 data"), (b"\xcf\xfa\xed\xfe", "a program of macOS"), (b"MZ\x90\0", "a program of Windows"),
+    (b"\xff\xd8\xff\xe0", "a picture"), (b"GIF89a", "a picture"), (b"PARE", "an encrypted Parquet file"), (b"FEA1", "a Feather file"),
+    (b"<!doctype html>", "an HTML page"), (b"<HTML>", "an HTML page"), (b"<?xml version='1.0'?><Error>", "an XML file"),
+    (b"<?xml version='1.0'?><!DOCTYPE nvidia_smi_log>", "a log of nvidia-smi"), (b"| NVIDIA-SMI 535.0  Driver Version: 535 |\n", "a log of nvidia-smi"),
+    (b"# gpu    pwr  gtemp\n# Idx      W      C\n    0     61     42\n", "a log of nvidia-smi"),
+    (b"Time(%),Total Time (ns),Instances,Average,Minimum,Maximum,Name\n", "a table that nsys stats printed"),
+    (b"==1== NVPROF is profiling process 1\n==1== Profiling result:\n", "a table that nvprof printed"),
+    (b'"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n', "a table of single kernels of Nsight Compute"),
+    (b'{"version":"0.0.1","profiles":[{"type":"evented","events":[{"type":"O"}]}],"shared":{"frames":[]}}', "a speedscope profile"),
+    (b"heap_v2/524288\n t*: 1: 2\n", "a heap profile of jemalloc"), (b"memray\0", "a recording of memray"), (b"MOJ\3", "a recording of Austin"),
+    (b"\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x1bline_profiler._line_profiler\x94\x8c\tLineStats\x94\x93", "a profile of line_profiler"),
+    (b'\x36\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', "the weights of a model (safetensors)"),
+    (b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\2M\xe9\3.", "a checkpoint of PyTorch"),
+    (b"module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n", "the text of an XLA program"), (b"a;b 1\r\na;c 2\r\n", "a list of folded stacks"))
+
+
 def make(folder):
     def put(name, data):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
@@ -136,6 +156,9 @@ def make(folder):
     boards(put)
     empty(put)
     others(put, folder)
+    for k, (begins, _) in enumerate(RELATIVES):
+        put(f"relative_{k}", begins if begins.isascii() and begins[-1:] in b"\n>}" else begins + bytes(64))
+    put("relatives", "".join(f"{k}\t{what}\n" for k, (_, what) in enumerate(RELATIVES)))
     monitor(f"{folder}/monitor.rpd")
 
 
