@@ -297,9 +297,9 @@ static bool steps_are_epochs(const struct reading *reading, bool *known)
     size_t axis = (size_t)reading->axis - 1;
     const struct store_intern_entry *entry = &reading->tags.entry[axis];
     bool named = log_has_word(reading->tags.arena + entry->offset, entry->bytes, "", epoch, 2),
-         evaluated = is_evaluation(&reading->tags, axis), often = false;
+         evaluated = is_evaluation_tag(&reading->tags, axis), often = false;
     for (size_t i = 0; i < tags; i++) {
-        if (i == axis || !is_evaluation(&reading->tags, i))
+        if (i == axis || !is_evaluation_tag(&reading->tags, i))
             continue;
         evaluated = true;
         often |= reading->count[i] == reading->count[axis] && reading->count[axis] > 1;

@@ -720,6 +720,35 @@ static void test_rows_make_room(void **state)
                      50);
 }
 
+/* The time that rows above an id take, among them rows that wait in a batch; none is not time 0. */
+static void test_extent(void **state)
+{
+    struct scratch *t = *state;
+    store *s = create(t->file);
+    struct store_extent extent;
+    OK(store_error(s), store_begin(s));
+    OK(store_error(s), store_extent(s, STORE_GROWING_SLICE, 0, &extent));
+    assert_false(extent.known);
+    for (int i = 0; i < 4; i++) {
+        struct store_slice slice = {
+            .track = 1, .start = 100 - 10 * i, .dur = i == 2 ? STORE_ABSENT : 5, .name = 1};
+        struct store_step step = {.process = 1, .index = i, .start = 7 * i, .end = 7 * i + 3};
+        OK(store_error(s), store_slice_add(s, &slice));
+        OK(store_error(s), store_step_add(s, &step));
+    }
+    OK(store_error(s), store_extent(s, STORE_GROWING_SLICE, 1, &extent));
+    assert_true(extent.known);
+    assert_int_equal(extent.start, 70);
+    assert_int_equal(extent.end, 95);
+    OK(store_error(s), store_extent(s, STORE_GROWING_STEP, 2, &extent));
+    assert_int_equal(extent.start, 14);
+    assert_int_equal(extent.end, 24);
+    OK(store_error(s), store_extent(s, STORE_GROWING_STEP, 4, &extent));
+    assert_false(extent.known);
+    OK(store_error(s), store_commit(s));
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -730,6 +759,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_publish, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_totals_get_coarser, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_rows_make_room, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_extent, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_results, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_migrate, scratch_setup, scratch_teardown),
     };
