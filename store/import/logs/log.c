@@ -30,6 +30,7 @@ struct reading {
     struct log_times times;
     struct log_places places;
     bool unnumbered; /* a line is one of HF Trainer, which has no number of the step */
+    bool dated;      /* a line has a date and a loss */
     bool begun;      /* the first line was read */
     bool counts;     /* the second time: the lines become steps */
     char line[LOG_LINE_MOST + 1];
@@ -167,6 +168,7 @@ static int end_line(struct reading *reading)
     reading->begun = true;
     read_values(&reading->table, reading->line, reading->bytes, &values);
     reading->bytes = 0;
+    reading->dated |= is_dated_loss(&values);
     if (!reading->tool && values.keras)
         reading->tool = "Keras";
     if (!reading->counts) {
@@ -268,12 +270,13 @@ static int read_log(struct imp_run *run, const char *path, struct tacho_error *e
     if (!rc)
         rc = store_commit(run->db);
     bool numbered = reading && (reading->bars.count || reading->series.index != STORE_ABSENT);
+    bool losses = reading && reading->dated && !reading->bars.own && !reading->bars.bare;
     if (!rc && !reading->series.steps && reading->unnumbered && !numbered)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "keep the progress bar (disable_tqdm=False), or give the event file that "
                         "report_to=\"tensorboard\" writes",
                         "%s: a log of Hugging Face Trainer without the numbers of its steps", path);
-    else if (!rc && !reading->series.steps && !numbered)
+    else if (!rc && !reading->series.steps && losses && !numbered)
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "print the number of the step beside its loss: step 100 loss 2.31",
                         "%s: a log in which no line has the number of a step", path);
