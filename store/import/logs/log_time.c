@@ -182,8 +182,8 @@ static int64_t named_date_at(const char *text, const char **end, enum log_clock 
     }
     size_t number = strspn(text, "0123456789");
     if (number < 1 || number > 2 || !text[number] || !strchr(" -/", text[number]) ||
-        !(month = month_of(text + number + 1)))
-        return STORE_ABSENT;
+        !(month = month_of(text + number + 1)) || text[number + 4] != text[number])
+        return STORE_ABSENT; /* the line may end behind the day or the month */
     const char *behind = text + number + 5;
     size_t year_digits = strspn(behind, "0123456789");
     if ((year_digits != 2 && year_digits != 4) || !behind[year_digits] ||

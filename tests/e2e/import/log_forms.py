@@ -234,7 +234,13 @@ def kinds_of_times():
     return [part for line in lines for part in (line, "2019-01-01 00:00:00 WARNING something is slow\n")], wanted
 
 
-TIMES = [times("of_day", "%H:%M:%S"), times("of_day_in_brackets", "[%H:%M:%S]"), times("of_day_ms", "%H:%M:%S", point=",", tail=" INFO step {k} loss 2.5"),
+def ends_with_a_month():
+    """A line that ends behind the name of a month: what is behind it is of the line before."""
+    lines, wanted = times("", "%d %b %Y %H:%M:%S")()
+    return [part for line in lines for part in (line, "printed2024 00:53:22 7\n", line[:6] + "\n")], wanted
+
+
+TIMES = [ends_with_a_month, times("of_day", "%H:%M:%S"), times("of_day_in_brackets", "[%H:%M:%S]"), times("of_day_ms", "%H:%M:%S", point=",", tail=" INFO step {k} loss 2.5"),
          times("of_day_behind_level", "INFO %H:%M:%S", point="."), times("of_day_of_rank", "[default0]:[%H:%M:%S", point=".", tail="] step {k} loss 2.5"),
          times("srun", "0: %H:%M:%S"), times("syslog", "%b %e %H:%M:%S", tail=" node01 train[4242]: step {k} loss 2.5"),
          times("syslog_new_year", "%b %e %H:%M:%S", 1735689590), times("syslog_no_leap_day", "%b %e %H:%M:%S", 1740787190),
