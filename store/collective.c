@@ -9,7 +9,7 @@
 #include "store/store.h"
 
 /* A name in small letters, without what stands between its words. Longer ones first. */
-static const struct {
+static const struct collective {
     const char *letters, *name;
 } collectives[] = {
     {"crossdevicereduce", "all_reduce"}, /* kernels of vLLM */
@@ -18,7 +18,7 @@ static const struct {
     {"allgather", "all_gather"},
     {"alltoall", "all_to_all"},
     {"broadcast", "broadcast"},
-    {"sendrecv", "send_recv"},
+    {"sendrecv", NULL}, /* kernels of NCCL, of pairs and of all-to-all alike */
     {"barrier", "barrier"},
     {"scatter", "scatter"},
     {"receive", "recv"},
@@ -49,16 +49,24 @@ static size_t begins_with(const char *text, size_t bytes, const char *letters)
     return *letters ? 0 : i;
 }
 
-const char *store_collective(const char *name, size_t bytes, size_t *used)
+/* The row of what a text begins with; *used: bytes of the text that say it. NULL: none. */
+static const struct collective *row_at(const char *text, size_t bytes, size_t *used)
 {
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        size_t taken = begins_with(name, bytes, collectives[i].letters);
-        if (taken && used)
-            *used = taken;
-        if (taken)
-            return collectives[i].name;
+        *used = begins_with(text, bytes, collectives[i].letters);
+        if (*used)
+            return &collectives[i];
     }
     return NULL;
+}
+
+const char *store_collective(const char *name, size_t bytes, size_t *used)
+{
+    size_t taken;
+    const struct collective *row = row_at(name, bytes, &taken);
+    if (row && used)
+        *used = taken;
+    return row ? row->name : NULL;
 }
 
 /* Does a word begin here: behind anything but a letter, or with a capital behind a small one? */
@@ -70,9 +78,10 @@ static bool begins_word(const char *text, size_t i)
 
 const char *store_collective_in(const char *text, size_t bytes)
 {
-    const char *name = NULL;
-    for (size_t i = 0; i < bytes && !name; i++)
+    const struct collective *row = NULL;
+    size_t used;
+    for (size_t i = 0; i < bytes && !row; i++)
         if (begins_word(text, i) && !is_between(text[i]))
-            name = store_collective(text + i, bytes - i, NULL);
-    return name;
+            row = row_at(text + i, bytes - i, &used);
+    return row ? row->name : NULL;
 }
