@@ -9,7 +9,10 @@
 #include "store/import/kineto/kineto_private.h"
 
 #define DEVICES_MOST (1 << 20)
-#define RANK_PIDS    100000000  /* the first pid of a second rank in a file made of several */
+#define RANK_PIDS \
+    100000000 /* pids of a rank and those of the next lie so far apart in a file made of several \
+               */
+#define PID_MOST     (1 << 22)  /* Linux has no larger ones */
 #define LAUNCHES_MAX (1u << 20) /* launches of other than the main process that are remembered */
 
 /* ---- places ------------------------------------------------------------------------------------------------------------ */
@@ -187,8 +190,8 @@ static uint32_t device_process(struct kineto *kineto, const struct kj_event *eve
                                struct place pid, int64_t device)
 {
     uint32_t process = launch_process(kineto, event);
-    bool own = pid.is_number && pid.number >= RANK_PIDS && device != STORE_ABSENT && device >= 0 &&
-               device < DEVICES_MOST;
+    bool own = pid.is_number && pid.number >= RANK_PIDS && pid.number % RANK_PIDS < PID_MOST &&
+               device != STORE_ABSENT && device >= 0 && device < DEVICES_MOST;
     return process || !own ? process : process_find(kineto, pid, false);
 }
 
