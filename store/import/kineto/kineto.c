@@ -322,8 +322,9 @@ static int insert(struct job *job)
 static int write_processes(struct job *job, int64_t rank)
 {
     int status = 0;
+    kineto_find_ranks(&job->kineto);
     for (size_t i = 0; !status && i < job->ids.process.count; i++) {
-        int64_t own = kineto_process_rank(&job->kineto, i);
+        int64_t own = job->kineto.process[i].rank;
         struct store_process process = {.id = job->ids.process.id[i],
                                         .rank = own == STORE_ABSENT ? rank : own,
                                         .pid = job->kineto.process[i].pid,

@@ -310,13 +310,16 @@ static int64_t rank_of_name(const char *name)
     return rank;
 }
 
-int64_t kineto_process_rank(const struct kineto *kineto, size_t i)
+void kineto_find_ranks(struct kineto *kineto)
 {
-    int64_t rank = rank_of_name(kineto_process_name(kineto, i));
-    for (size_t k = 0; k < kineto->tracks && rank == STORE_ABSENT; k++)
-        if (kineto->track[k].process == i)
-            rank = rank_of_name(name_find(kineto, false, kineto->track[k].pid, 0));
-    return rank;
+    for (size_t i = 0; i < kineto->processes; i++)
+        kineto->process[i].rank = rank_of_name(kineto_process_name(kineto, i));
+    for (size_t i = 0; i < kineto->tracks; i++) {
+        const struct kineto_track *track = &kineto->track[i];
+        struct kineto_process *process = &kineto->process[track->process];
+        if (process->rank == STORE_ABSENT)
+            process->rank = rank_of_name(name_find(kineto, false, track->pid, 0));
+    }
 }
 
 int kineto_metadata(struct kineto *kineto, const struct kj_event *event)

@@ -55,7 +55,8 @@ enum kineto_loss {
 
 /* A process of the file: number 0 is the main one, which device rows belong to. */
 struct kineto_process {
-    int64_t pid; /* STORE_ABSENT: not seen yet */
+    int64_t pid;  /* STORE_ABSENT: not seen yet */
+    int64_t rank; /* that its name says, of kineto_find_ranks; STORE_ABSENT: none */
 };
 
 struct kineto_track {
@@ -190,7 +191,7 @@ int kineto_metadata(struct kineto *kineto, const struct kj_event *event);
 /* The name that a metadata event gave to track i, or NULL. */
 const char *kineto_track_name(const struct kineto *kineto, size_t i);
 const char *kineto_process_name(const struct kineto *kineto, size_t i);
-/* The rank that the name of process i, or of the pid of its tracks, says; STORE_ABSENT: none. */
-int64_t kineto_process_rank(const struct kineto *kineto, size_t i);
+/* Finds the rank that the name of each process says, or of the pids of its tracks. */
+void kineto_find_ranks(struct kineto *kineto);
 
 #endif

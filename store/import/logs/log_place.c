@@ -120,8 +120,9 @@ static void add_pair(struct log_places *places, const struct log_values *values)
     double step = values->value[LOG_STEP];
     if (values->time == STORE_ABSENT || values->clock != LOG_DATED || !values->has[LOG_STEP])
         return;
-    double passed = (double)(values->time - places->last_date) / 1e9;
-    if (places->last_date != STORE_ABSENT && step >= places->last_step + 2 && passed > 0) {
+    bool second = places->last_date != STORE_ABSENT;
+    double passed = second ? (double)(values->time - places->last_date) / 1e9 : 0;
+    if (second && step >= places->last_step + 2 && passed > 0) {
         places->pairs++;
         places->of_lines += fabs(values->vague_time - passed) <= ALIKE * passed + ROUNDED_S;
     }

@@ -59,9 +59,10 @@ static int64_t steps_of(const struct log_series *series)
  * time. */
 static bool waits(const struct log_series *series)
 {
+    if (series->now.time == STORE_ABSENT || series->last_time == STORE_ABSENT)
+        return false;
     double passed = (double)(series->now.time - series->last_time) / SECOND;
-    return series->now.time != STORE_ABSENT && series->last_time != STORE_ABSENT &&
-           (series->now.time == series->last_time ||
+    return (series->now.time == series->last_time ||
             (passed > 0 && passed < GRAINS * series->now.grain)) &&
            series->last_index != STORE_ABSENT && series->index > series->last_index &&
            series->index - series->last_index <= TOGETHER;
