@@ -232,8 +232,16 @@ static const char *missing_input(const struct an_context *context, unsigned need
     return NULL;
 }
 
-/* Does the recorder say that it lost events of the device's API, of which some calls are in the
- * file? */
+/* Does this call use a device? One that only asks, for example how many there are, does not. */
+static bool uses_device(const struct an_trace *trace, size_t slice)
+{
+    enum an_api_kind kind = an_slice_api(trace, slice).kind;
+    return kind != AN_API_OTHER && kind != AN_API_QUERY &&
+           an_category_is_call(an_trace_name(trace, trace->slice.category[slice]));
+}
+
+/* Does the recorder say that it lost events of a device, and does the file have calls that use
+ * one? */
 static bool says_device_lost(const struct an_trace *trace)
 {
     bool called = false, says = false;
@@ -243,17 +251,19 @@ static bool says_device_lost(const struct an_trace *trace)
                store_loss_kind(trace->loss[i].source, reason) == STORE_LOSS_EVENTS;
     }
     for (size_t i = 0; i < trace->slice.count && says && !called; i++)
-        called = an_category_is_call(an_trace_name(trace, trace->slice.category[i]));
+        called = uses_device(trace, i);
     return called;
 }
 
 /* Why work of a device is missing: calls put some on it, or the recorder says so itself, and none
- * of it is in the file. NULL: none is missing. */
+ * of it is in the file. While a run is recorded, it may still arrive. NULL: none is missing. */
 static const char *unrecorded_words(struct an_context *context)
 {
     if (context->gpu && (context->gpu->op.count || context->gpu->untimed))
         return NULL;
     int64_t calls = an_launch_calls(context->trace);
+    if (context->options->live && (calls || says_device_lost(context->trace)))
+        return "the work of the device has not arrived in the recording yet, which goes on";
     if (!calls && says_device_lost(context->trace))
         return "the recorder lost events of the device, and no operation of a device is in the "
                "file: its work was not recorded";

@@ -172,7 +172,7 @@ static void device_evidence(struct an_context *context, struct an_finding *findi
 void an_findings_unrecorded(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
-    if (!context->unrecorded)
+    if (!context->unrecorded || context->options->live) /* it may still arrive */
         return;
     struct an_finding *finding = an_findings_add(
         findings, "DEVICE_NOT_RECORDED",

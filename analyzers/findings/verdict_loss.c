@@ -96,17 +96,23 @@ const char *an_verdict_no_step(struct an_context *context)
 const char *an_verdict_unrecorded(struct an_context *context)
 {
     struct an_result *result = context->result;
-    const char *step = "";
+    const char *step = "", *failed = context->step_count ? NULL : an_verdict_failed(context);
     if (!context->unrecorded)
         return NULL;
+    if (failed) { /* why it failed is worth more than what it recorded until then */
+        result->verdict_class = "NO STEPS";
+        return failed;
+    }
     result->verdict_class = "DEVICE NOT RECORDED";
+    if (result->run.live)
+        result->verdict_class = result->steps.median_ms.valid ? "STEPS ONLY" : "NO STEPS";
     if (result->steps.median_ms.valid)
         step = an_finding_text(context, " A step lasts %s (median of %" PRId64 ").",
                                an_time_words(context->arena, result->steps.median_ms.value, 4),
                                result->steps.counted);
-    return an_finding_text(context,
-                           "DEVICE NOT RECORDED: %s, so what limits the run cannot be said.%s",
-                           context->unrecorded, step);
+    return an_finding_text(context, "%s: %s, so what limits the run cannot be said%s.%s",
+                           result->verdict_class, context->unrecorded,
+                           result->run.live ? " yet" : "", step);
 }
 
 int an_verdict_loss(struct an_context *context)

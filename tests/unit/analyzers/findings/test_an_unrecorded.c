@@ -71,11 +71,9 @@ static void calls_that_launch_nothing(void **state)
     fx_close(f);
 }
 
-/* The same calls, and the recorder says that it lost events of CUDA. */
-static void lost_by_the_recorder(void **state)
+/* Steps with such a call, of a recorder that says that it lost events of CUDA. */
+static const struct an_result *lost_events(struct fixture *f, const char *call)
 {
-    (void)state;
-    struct fixture fixture, *f = &fixture;
     fx_open(f);
     FX(store_run_set(f->s, "source", "nsight"));
     struct store_loss loss = {.source = "a.sqlite",
@@ -85,13 +83,86 @@ static void lost_by_the_recorder(void **state)
                               .t0 = FX_NONE,
                               .t1 = FX_NONE};
     FX(store_loss_add(f->s, &loss));
-    steps(f, "cudaMalloc");
-    const struct an_result *r = fx_analyze(f);
+    steps(f, call);
+    return fx_analyze(f);
+}
+
+static void lost_by_the_recorder(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    const struct an_result *r = lost_events(f, "cudaMalloc");
     const struct an_finding *found = finding(r, "DEVICE_NOT_RECORDED");
     assert_string_equal(r->verdict_class, "DEVICE NOT RECORDED");
     assert_non_null(found);
     assert_non_null(strstr(found->action, "nsys"));
     assert_null(strstr(found->action, "torch"));
+    fx_close(f);
+}
+
+/* A program of the CPU asks for devices, as PyTorch does; each other call uses one. */
+static void lost_of_a_device_in_use(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *call;
+        bool uses;
+    } calls[] = {{"cudaGetDevice_v3020", false},  {"cudaGetDeviceCount_v3020", false},
+                 {"cudaEventQuery", false},       {"cudaFree", true},
+                 {"cudaDeviceSynchronize", true}, {"cudaEventRecord", true},
+                 {"cudaStreamWaitEvent", true},   {"cudaMemcpyAsync", true}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct fixture fixture, *f = &fixture;
+        const struct an_result *r = lost_events(f, calls[i].call);
+        if (!finding(r, "DEVICE_NOT_RECORDED") == calls[i].uses ||
+            !strstr(r->verdict, "its work was not recorded") == calls[i].uses)
+            fail_msg("%s: %s", calls[i].call, r->verdict);
+        fx_close(f);
+    }
+}
+
+/* A program that fails before its first step: why it failed is what the user must know. */
+static void a_program_that_failed(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    struct store_process process = {.id = f->process,
+                                    .rank = FX_NONE,
+                                    .pid = 100,
+                                    .parent_pid = 1,
+                                    .start = FX_BASE,
+                                    .end = FX_NONE,
+                                    .exit_status = 1,
+                                    .program = "train",
+                                    .ended = "exit"};
+    FX(store_process_update(f->s, &process));
+    gpu_row(f, f->thread, 0, 2000000, "cudaLaunchKernel", "runtime", 1);
+    const struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->verdict_class, "NO STEPS");
+    assert_non_null(strstr(r->verdict, "the program failed with exit status 1 after 2 s"));
+    assert_false(r->healthy);
+    fx_close(f);
+}
+
+/* While a run is recorded, the records of its device may still be in the buffers of CUPTI. */
+static void a_run_that_goes_on(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    struct an_options o = {.file = "run.tacho", .live = true};
+    fx_open(f);
+    steps(f, "cudaLaunchKernel");
+    const struct an_result *r = fx_analyze_with(f, &o);
+    assert_string_equal(r->verdict_class, "STEPS ONLY");
+    assert_non_null(strstr(r->verdict, "has not arrived in the recording yet"));
+    assert_non_null(strstr(r->verdict, "A step lasts"));
+    assert_null(finding(r, "DEVICE_NOT_RECORDED"));
+    assert_false(r->healthy);
+    assert_non_null(r->budget.reason); /* no shares of the host are made up */
+    o.live = false;
+    r = fx_analyze_with(f, &o);
+    assert_string_equal(r->verdict_class, "DEVICE NOT RECORDED");
     fx_close(f);
 }
 
@@ -172,7 +243,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_without_a_device), cmocka_unit_test(calls_that_launch_nothing),
-        cmocka_unit_test(lost_by_the_recorder), cmocka_unit_test(words_of_the_recorder),
-        cmocka_unit_test(managed_memory)};
+        cmocka_unit_test(lost_by_the_recorder),  cmocka_unit_test(lost_of_a_device_in_use),
+        cmocka_unit_test(a_program_that_failed), cmocka_unit_test(a_run_that_goes_on),
+        cmocka_unit_test(words_of_the_recorder), cmocka_unit_test(managed_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
