@@ -324,10 +324,10 @@ static int write_processes(struct job *job, int64_t rank)
     int status = 0;
     kineto_find_ranks(&job->kineto);
     for (size_t i = 0; !status && i < job->ids.process.count; i++) {
-        int64_t own = job->kineto.process[i].rank;
+        const struct kineto_process *own = &job->kineto.process[i];
         struct store_process process = {.id = job->ids.process.id[i],
-                                        .rank = own == STORE_ABSENT ? rank : own,
-                                        .pid = job->kineto.process[i].pid,
+                                        .rank = own->rank == STORE_ABSENT ? rank : own->rank,
+                                        .pid = own->pid,
                                         .parent_pid = STORE_ABSENT,
                                         .start = STORE_ABSENT,
                                         .end = STORE_ABSENT,
@@ -437,8 +437,7 @@ static int finish(struct job *job)
     job->run->world = job->kineto.world;
     if (!job->run->salvage_only && job->ids.process.count) {
         status = write_processes(job, imp_rank(job->run, job->kineto.rank));
-        if (!status)
-            status = write_run(job);
+        status = status ? status : write_run(job);
         if (!status && job->kineto.base_final != job->kineto.base)
             status = store_time_shift(job->run->db,
                                       job->ids.track.count ? job->ids.track.id[0] : INT64_MAX,
