@@ -91,6 +91,16 @@ static int files_add(struct imp_files *files, const char *path, enum store_forma
     return 0;
 }
 
+/* Event files below the folder of a run are curves of it: they come behind its own. */
+static int folders_last(const char *left, const char *right)
+{
+    size_t same = 0; /* bytes of the folders that both are in */
+    for (size_t i = 0; left[i] && left[i] == right[i]; i++)
+        same = left[i] == '/' ? i + 1 : same;
+    bool deep = strchr(left + same, '/'), deeper = strchr(right + same, '/');
+    return deep != deeper ? deep - deeper : strverscmp(left, right);
+}
+
 /* Puts first what says most, and rank2 before rank10: runs of digits compare as numbers. */
 static int natural_order(const void *left, const void *right)
 {
@@ -98,8 +108,9 @@ static int natural_order(const void *left, const void *right)
         ((const struct imp_file *)right)->worth - ((const struct imp_file *)left)->worth;
     if (difference)
         return difference;
-    return strverscmp(((const struct imp_file *)left)->path,
-                      ((const struct imp_file *)right)->path);
+    const struct imp_file *first = left, *second = right;
+    return first->format == STORE_FORMAT_TFEVENTS ? folders_last(first->path, second->path)
+                                                  : strverscmp(first->path, second->path);
 }
 
 static bool named_as_trace(const char *path)

@@ -447,8 +447,8 @@ static void folder_of(const struct imp_run *run, const char *path, char folder[N
              bytes ? begin : "");
 }
 
-/* Event files in several folders are several runs, unless the names of the folders or files have
- * ranks, or one is that of an evaluation. *rank: that of this one. */
+/* The names of the folders or files may have ranks, or one is that of an evaluation. *rank: that of
+ * this one. */
 static int check_folder(struct imp_run *run, const char *path, int64_t *rank,
                         struct tacho_error *err)
 {
@@ -463,8 +463,28 @@ static int check_folder(struct imp_run *run, const char *path, int64_t *rank,
     *rank = imp_rank_in_name(path);
     if (*rank == STORE_ABSENT)
         *rank = imp_rank_in_name(folder);
-    if (*rank != STORE_ABSENT)
+    return 0;
+}
+
+/* Does a file lie in a folder below the one that another file is in? */
+static bool is_below(const char *path, const char *other)
+{
+    const char *slash = strrchr(other, '/');
+    size_t bytes = slash ? (size_t)(slash - other) + 1 : 0;
+    return !strncmp(path, other, bytes) && strchr(path + bytes, '/');
+}
+
+/* Event files in several folders that have scalars, and nothing to tell their ranks, are several
+ * runs. But add_scalars writes its curves into folders below that of the run. Sets *rank. */
+static int check_beside(struct imp_run *run, const char *path, int64_t *rank,
+                        struct tacho_error *err)
+{
+    if (!run->many || *rank != STORE_ABSENT)
         return 0;
+    if (run->event_file && is_below(path, run->event_file))
+        return tacho_fail(err, TACHO_EFORMAT, "give its folder alone",
+                          "%s: an event file with a curve of another one, %s", path,
+                          run->event_file);
     if (run->event_file)
         return tacho_fail(err, TACHO_EUSAGE,
                           "give one of the two folders; for ranks of one run put the rank into "
@@ -489,6 +509,8 @@ static int read_folder(struct imp_run *run, const char *path, struct tacho_error
         choose_axis(reading);
         rc = check_scalars(reading, path, err);
     }
+    if (!rc)
+        rc = check_beside(run, path, &rank, err);
     if (!rc)
         rc = store_begin(run->db);
     if (!rc) {

@@ -33,6 +33,12 @@ refused 3 unnumbered 'without the numbers of its steps' 'global_step=step'
 refused 3 single 'with one value of each tag' 'at every step'
 refused 3 curves 'without a scalar' 'add_scalars writes each curve into a folder'
 refused 2 runs 'runs/b/.*a run of TensorBoard beside another one, .*runs/a/' 'give one of the two folders'
+# the hyperparameters of a run and single values are no other run, and curves of add_scalars are part of the one above them
+for folder in hparams pairs; do
+    steps $folder 59,1,59,1,500000000
+    "$TACHO" sql steps.tacho "SELECT sum(count) FROM loss WHERE reason LIKE '%nothing was read%'" --csv | grep -q '^2' ||
+        fail "$folder: what was left out is not mentioned"
+done
 steps ranks 118,1,59,2,500000000
 steps checked 59,1,59,1,500000000
 "$TACHO" sql steps.tacho "SELECT reason FROM loss" --csv | grep -q 'nothing was read' || fail "the evaluation is not mentioned"

@@ -276,6 +276,11 @@ BOARDS = {"unnumbered/events.out.tfevents.1.a": events(range(60), numbered=False
           "again/events.out.tfevents.3.a": events([110], NIGHT + 900, tag="eval/loss"),
           "together/events.out.tfevents.1.a": events(range(60)), "together/events.out.tfevents.1.b": events(range(60), NIGHT + 0.25),
           "curves/events.out.tfevents.1.a": record(field(1, 1.0) + field(3, "brain.Event:2")),
+          "hparams/run/events.out.tfevents.1.a": events(range(60)),
+          "hparams/run/1700000001.5/events.out.tfevents.1.b": record(field(1, 1.0) + field(3, "brain.Event:2")),
+          "hparams/one/events.out.tfevents.1.c": events([7]),
+          "pairs/x/events.out.tfevents.1.a": events(range(60)), "pairs/x/acc_a/events.out.tfevents.1.b": events(range(50), tag="acc"),
+          "pairs/x/loss_a/events.out.tfevents.1.c": events(range(50), tag="loss"),
           "run-a-tag-loss.csv": "".join(["Wall time,Step,Value\n"] + [f"{NIGHT + k / 2},{10 * k},{3 - k / 100}\n" for k in range(40)]).encode()}
 
 
