@@ -235,6 +235,8 @@ struct store_extent {
 };
 int store_extent(store *writer, enum store_growing table, int64_t from,
                  struct store_extent *extent);
+/* Has a track of a device been added since the slice `from`, with the slices behind it? */
+int store_any_device(store *writer, int64_t from, bool *any);
 /* The first rows of from..to, at most `most`. */
 int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,
                 struct store_block *block);

@@ -131,6 +131,20 @@ int store_extent(store *writer, enum store_growing table, int64_t from, struct s
     return code;
 }
 
+int store_any_device(store *writer, int64_t from, bool *any)
+{
+    const int64_t number[3] = {from};
+    int64_t found = 0;
+    int code = store_flush(writer);
+    if (!code)
+        code = run(writer,
+                   "SELECT EXISTS (SELECT 1 FROM track WHERE device IS NOT NULL AND id >= "
+                   "(SELECT min(track) FROM slice WHERE rowid > ?1))",
+                   number, &found, NULL);
+    *any = !code && found;
+    return code;
+}
+
 int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,
                 struct store_block *block)
 {

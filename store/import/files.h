@@ -56,6 +56,9 @@ struct imp_windows {
         const struct imp_file *file;
         int64_t start, end, world; /* world: size of its job, STORE_ABSENT: not known */
         bool counted;              /* nothing says its rank, or another file has the same */
+        bool twice;                /* another file says the same rank */
+        bool traced;               /* it says its rank itself */
+        bool works;                /* it has steps, or rows of a device */
     } * window;
     size_t count, room;
     int64_t slice, step; /* newest rows before the present file */

@@ -63,6 +63,9 @@ static int64_t rank_of_folder(const struct imp_run *run)
     return rank;
 }
 
+/* Values of the ranks that are taken: a file says it, or it was counted. */
+enum { RANK_COUNTED, RANK_SAID };
+
 static bool rank_taken(const struct imp_run *run, int64_t rank)
 {
     return imp_map_find(&run->ranks, rank, 0) != NULL;
@@ -78,19 +81,27 @@ static int64_t free_rank(struct imp_run *run)
 
 int64_t imp_rank(struct imp_run *run, int64_t named)
 {
-    int64_t rank = named != STORE_ABSENT ? named : imp_rank_in_name(run->path);
+    bool alone = run->many && run->world == 1;
+    int64_t rank = named != STORE_ABSENT && !alone ? named : imp_rank_in_name(run->path);
     if (rank == STORE_ABSENT && run->many)
         rank = rank_of_folder(run);
+    if (rank == STORE_ABSENT)
+        rank = named;
+    bool said = rank != STORE_ABSENT;
     if (rank == STORE_ABSENT && run->many) {
         rank = free_rank(run);
         run->rank_counted = true;
     }
     if (rank == STORE_ABSENT)
         return rank;
-    run->rank_counted |= rank_taken(run, rank);
-    if (rank_taken(run, rank))
+    const int64_t *taken = imp_map_find(&run->ranks, rank, 0);
+    bool twice = taken && *taken == RANK_SAID;
+    run->rank_counted |= twice;
+    run->rank_twice |= twice && run->world != 1;
+    run->rank_traced |= rank == named && !alone;
+    if (taken)
         imp_loss(run, "its rank is also that of another file (kept, as a process of its own)", 1);
-    imp_map_put(&run->ranks, rank, 0,
-                1); /* without memory the next one of this rank is unnoticed */
+    /* without memory the next one of this rank is unnoticed */
+    imp_map_put(&run->ranks, rank, 0, said ? RANK_SAID : RANK_COUNTED);
     return rank;
 }

@@ -26,6 +26,8 @@ struct imp_run {
     int64_t next_rank;    /* those below are taken */
     bool many;            /* there is more than one input: each is a rank */
     bool rank_counted;    /* of the present input: nothing says it, or another one has the same */
+    bool rank_twice;      /* of the present input: another one says the same */
+    bool rank_traced;     /* it says its rank itself, not its name */
     int64_t world;        /* processes of its job as it says itself; STORE_ABSENT: it does not */
     size_t shared;        /* bytes of the path of the folder that all inputs lie in */
     /* Paths of the files that continue the present one: pieces of one timeline or table. */
@@ -53,7 +55,7 @@ bool imp_holds(const unsigned char *head, size_t bytes, const char *word);
 int64_t imp_rank_in_name(const char *path);
 /* Returns the rank of the present input: `named` by the trace itself, else by its file name, else,
  * of several inputs, by the nearest folder named rank3 that is not above all of them, else the
- * smallest that is free.
+ * smallest that is free. A trace that knows of no other rank may be named after one.
  * STORE_ABSENT: a single file that says nothing. A rank that another file has already is kept, and
  * a loss row notes it. */
 int64_t imp_rank(struct imp_run *run, int64_t named);

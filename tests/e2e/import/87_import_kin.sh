@@ -53,17 +53,23 @@ apart() { # FOLDER WORDS
         "$TACHO" $verb > out 2> err
         [ $? = 2 ] || fail "$verb: not exit status 2: $(cat out err)"
         grep -q "^tacho: made/$1: [23] captures that are not ranks of one run: $2" err || fail "$verb: $(cat err)"
-        grep -q '^hint: give one of these files' err || fail "$verb: $(cat err)"
+        grep -q "^hint: give ${3:-one of these files}" err || fail "$verb: $(cat err)"
     done
     [ ! -e apart.tacho ] || fail "$1: a file was left"
 }
 apart times 'they were made at different times: sub/trace_0.json, sub/trace_1.json, sub/trace_2.json$'
 apart alone 'each is of a job of one process: trace_0.json, trace_1.json, trace_2.json$'
 apart tables 'they were made at different times: decode_hip_api_trace.csv, prefill_hip_api_trace.csv$'
-for folder in once named job; do
+apart gaps 'they were made at different times: gpu0.json, gpu2.json, gpu5.json$'
+apart cycles 'they were made at different times: rank0.json, rank1.json$' 'one cycle'
+! grep -q 'name them' err || fail "ranks that are named get other names: $(cat err)"
+# names number ranks, and say the rank where a trace knows of one process; clocks of other hosts, and a launcher without devices, say nothing
+for folder in once named job late late_nodes late_pids alone_named booted launcher; do
     import $folder $folder.tacho
     is "ranks of $folder" "$(rows_of $folder.tacho "SELECT rank FROM process ORDER BY 1" | tr '\n' ' ')" '0 1 2 '
 done
+import hosts hosts.tacho
+import beside beside.tacho
 "$TACHO" import made/times/sub/*.json -o given.tacho 2> err || fail "files that are given: $(cat err)"
 is "ranks that are given" "$(rows_of given.tacho "SELECT rank FROM process ORDER BY 1" | tr '\n' ' ')" '0 1 2 '
 

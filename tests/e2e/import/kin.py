@@ -41,9 +41,15 @@ def timelines(put):
 
 def kineto(start_s, **more):
     """Two steps of 10 ms that begin at a time of day."""
-    return json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 1_600_000_000_000_000_000, **more, "traceEvents": [
+    return json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 1_600_000_000_000_000_000} | more | {"traceEvents": [
         {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 7, "tid": 7, "ts": start_s * 1e6 + 1e4 * k, "dur": 1e4}
         for k in range(2)]})
+
+
+def api(start):
+    """A table of rocprofv3 with one call."""
+    return ('"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+            f'"HIP_RUNTIME_API_EXT","hipLaunchKernel","7","7","11","{start}","{start + 500}"\n')
 
 
 def captures(put):
@@ -57,9 +63,23 @@ def captures(put):
         put(f"named/rank{k}.json", kineto(start))
         put(f"job/trace_{k}.json", kineto(start, **job(k, 3)))
         put(f"alone/trace_{k}.json", kineto(k / 1000, **job(0, 1)))
+        put(f"late/worker{k}.json", kineto(start))
+        put(f"late_nodes/node-{'ab'[k // 2]}-gpu{k % 2}.json", kineto(start))
+        put(f"late_pids/worker{k + 1}.{1600000000000 + k}.pt.trace.json", kineto(start))
+        put(f"alone_named/rank{k}.json", kineto(k / 1000, **job(0, 1)))
+        put(f"booted/node{k}_{100 + k}.160000000000{k}.pt.trace.json", kineto(start, baseTimeNanoseconds=10**9))
+        put(f"beside/{('extra', 'rank0', 'rank1')[k]}.json", kineto(0 if k == 1 else 60))
+        put(f"gaps/gpu{(0, 2, 5)[k]}.json", kineto(start))
+    for k in range(2):
+        put(f"cycles/rank{k}.json", kineto(60 * k, **job(0, 2)))
     for name, start in (("decode", 10**9), ("prefill", 10**12)):
-        put(f"tables/{name}_hip_api_trace.csv", '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
-            f'"HIP_RUNTIME_API_EXT","hipLaunchKernel","7","7","11","{start}","{start + 500}"\n')
+        put(f"tables/{name}_hip_api_trace.csv", api(start))
+        put(f"hosts/{name}/100_hip_api_trace.csv", api(start))
+    for pid, start in ((100, 10**9), (110, 10**12), (111, 10**12)):
+        put(f"launcher/{pid}_hip_api_trace.csv", api(start))
+        if pid > 100:
+            put(f"launcher/{pid}_kernel_trace.csv", '"Kind","Agent_Id","Queue_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
+                f'"End_Timestamp"\n"KERNEL_DISPATCH","1","1","1","gemm","11","{start + 600}","{start + 900}"\n')
 
 
 def monitor(path):
