@@ -52,6 +52,7 @@ struct number {
     const char *text; /* its digits */
     double value;
     bool has_unit; /* of time */
+    bool is_short; /* the unit is less than a second */
     bool has_size; /* of memory, or a prefix */
     const char *end;
 };
@@ -180,6 +181,7 @@ static struct number number_at(const char *name, const char *text)
     if (unit) {
         number.value *= unit->factor;
         number.has_unit = unit->time;
+        number.is_short = unit->time && unit->factor < 1;
         number.has_size = !unit->time;
         number.end += strlen(unit->text) + (*number.end == ' ');
     }
@@ -225,6 +227,13 @@ static void keep_passed(struct log_values *values, const struct number *number)
     values->passed_grain = bare > 0 ? digit * number->value / bare : 0;
 }
 
+/* Does the name say that a time is of one step, whatever its unit? */
+static bool names_one_step(const struct number *number)
+{
+    static const char *const words[] = {"dt", "timer"};
+    return log_has_word(number->name, number->name_bytes, "", words, sizeof words / sizeof *words);
+}
+
 /* Keeps a number whose name is known. The number of a step is whole: else it is how long the
  * optimizer's step took (timers of Megatron-LM). Memory is in
  * bytes only where a unit says how many. */
@@ -240,9 +249,13 @@ static void keep_known(struct log_values *values, const struct number *number, e
     }
     if (bare && values->bare_time <= 0 && date_of(number->value) == STORE_ABSENT)
         values->bare_time = number->value;
+    if (what == LOG_STEP_TIME && needs_unit)
+        values->one_step |= number->is_short || names_one_step(number);
     if (what == LOG_STEP_TIME && needs_unit && number->has_unit && !values->has[what])
         values->vague_time = number->value;
-    if (what == LOG_PASSED_TIME)
+    if (what == LOG_PASSED_TIME && number->is_short && !(values->vague_time > 0))
+        values->vague_time = number->value; /* "elapsed: 500 ms" is mostly that of a step */
+    else if (what == LOG_PASSED_TIME)
         keep_passed(values, number);
     if ((needs_unit && !number->has_unit) ||
         (what == LOG_MEMORY && scale < 2 && !number->has_size) ||

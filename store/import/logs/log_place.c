@@ -13,6 +13,11 @@
 #define GROWN_LEAST 3    /* lines whose time is larger than in the line before */
 #define FALLS       8    /* times as many grow as fall: a time begins anew with each epoch */
 #define LARGER      2.0  /* times the least: what has passed becomes that large soon */
+#define FAR_LARGER  10.0 /* times the least: no step becomes that slow line by line */
+#define FIRST_MOST  2.0  /* times what it grows by from line to line: a start is near 0 */
+#define SAME_WORK   1.2  /* times the least: a time and a speed are of as much */
+#define DATES_S     5.0  /* s: dates that far apart tell how long a line took */
+#define AGREES      0.25 /* of what dates say: so much is between them */
 #define PAIRS_LEAST 3    /* lines whose time can be compared with that between their dates */
 #define ALIKE       0.1  /* of the time between two dates */
 #define ROUNDED_S   0.05 /* s: dates are not exact */
@@ -100,10 +105,45 @@ static void add_epoch(struct log_places *places, const struct log_place *place)
     places->step = place->step;
 }
 
-/* Adds a time to what shows whether it only grows. */
-static void add_growth(struct log_growth *growth, double value)
+/* Adds the speed of a line, of whatever it counts: while a time of one step grows, the speed falls. */
+static void add_speed(struct log_growth *growth, const struct log_values *values, double value)
 {
+    static const enum log_what speeds[] = {LOG_TOKENS_PER_S, LOG_TOKENS_PER_S_DEVICE,
+                                           LOG_SAMPLES_PER_S, LOG_STEPS_PER_S};
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+        double work = values->has[speeds[i]] ? value * values->value[speeds[i]] : 0;
+        if (!(work > 0) || !isfinite(work))
+            continue;
+        growth->rated_least = growth->rated++ ? fmin(growth->rated_least, work) : work;
+        growth->rated_most = fmax(growth->rated_most, work);
+        return;
+    }
+}
+
+/* Adds by how much a time grew since the line before, and how far apart their dates are. */
+static void add_dates(struct log_growth *growth, const struct log_values *values, double value)
+{
+    bool dated = values->time != STORE_ABSENT && values->clock == LOG_DATED;
+    if (dated && growth->date != STORE_ABSENT && values->time > growth->date &&
+        value > growth->last) {
+        growth->dated += value - growth->last;
+        growth->between += (double)(values->time - growth->date) / 1e9;
+    }
+    growth->date = dated ? values->time : STORE_ABSENT;
+}
+
+/* Adds a time to what shows whether it only grows. */
+static void add_growth(struct log_growth *growth, const struct log_values *values, double value)
+{
+    if (!growth->lines) {
+        growth->date = STORE_ABSENT;
+        growth->first = value;
+    }
+    add_speed(growth, values, value);
+    add_dates(growth, values, value);
+    growth->one_step |= values->one_step;
     if (growth->lines++) {
+        growth->sum += fmax(value - growth->last, 0);
         growth->grown += value > growth->last;
         growth->same += value >= growth->last && value <= growth->last;
         growth->fell += value < growth->last;
@@ -137,25 +177,38 @@ void log_places_add(struct log_places *places, const struct log_values *values)
         return;
     add_epoch(places, &values->place);
     if (values->vague_time > 0) {
-        add_growth(&places->vague, values->vague_time);
+        add_growth(&places->vague, values, values->vague_time);
         add_pair(places, values);
     }
     if (values->passed > 0)
-        add_growth(&places->passed, values->passed);
+        add_growth(&places->passed, values, values->passed);
 }
 
-/* Is it what has passed since a start? */
+/* Is it what has passed since a start? Steps may become slower line by line, too: then the time of
+ * the first line is large beside what it grows by, and speeds and dates tell. */
 static bool grows(const struct log_growth *growth)
 {
-    return growth->grown >= GROWN_LEAST && growth->grown >= FALLS * growth->fell &&
-           growth->grown >= growth->same && growth->most >= LARGER * growth->least;
+    if (growth->grown < GROWN_LEAST || growth->grown < FALLS * growth->fell ||
+        growth->grown < growth->same || growth->most < LARGER * growth->least)
+        return false;
+    if (growth->rated > growth->lines / 2 &&
+        growth->rated_most <= SAME_WORK * growth->rated_least)
+        return false;
+    if (growth->between >= DATES_S) {
+        if (fabs(growth->dated - growth->between) <= AGREES * growth->between)
+            return true;
+        if (growth->dated < growth->between / 2 || growth->dated > growth->between * 2)
+            return false;
+    }
+    return growth->most >= FAR_LARGER * growth->least ||
+           growth->first <= FIRST_MOST * growth->sum / (double)growth->grown;
 }
 
 void log_places_end(struct log_places *places, struct log_times *times)
 {
     int64_t dated = 0, passed = 0;
     places->by_epoch = places->anew > places->on;
-    places->vague_passes = !places->vague.same && grows(&places->vague);
+    places->vague_passes = !places->vague.one_step && !places->vague.same && grows(&places->vague);
     places->passes = grows(&places->passed);
     for (int clock = 0; clock < LOG_CLOCKS; clock++)
         dated += times->count[1][clock];

@@ -90,6 +90,7 @@ struct log_values {
     bool of_epochs;      /* the step is the number of an epoch, unless other lines have steps */
     bool by_epoch;       /* the step is that of `place`, which begins anew with each epoch */
     double vague_time;   /* s: STEP_TIME by a name that may also be of what has passed; 0: none */
+    bool one_step;       /* ... whose name or unit says that it is not since a start */
     double passed;       /* s: a time whose name says that it is since a start; 0: none */
     double passed_grain; /* s: of its last digit */
     double grain;        /* s: `time` is not more exact; 0: it is */
@@ -174,7 +175,12 @@ struct log_places {
     int64_t anew, on;    /* times that an epoch followed: steps began anew, or went on */
     struct log_growth {
         int64_t lines, grown, same, fell;
-        double last, least, most;
+        double first, last, least, most, sum; /* sum: of what it grew by */
+        int64_t rated;                        /* lines with a speed, too */
+        double rated_least, rated_most;       /* product of both: what one time is of */
+        int64_t date;                         /* of the line before; absent: none */
+        double dated, between; /* s: what it grew by between dates, and what these say */
+        bool one_step;         /* a line says that it is of one step */
     } vague, passed;
     int64_t pairs, of_lines; /* dates with more than a step between: a time is that between them */
     int64_t last_date;

@@ -140,6 +140,38 @@ def timer():
     return ([f"iter {n} || Loss: 3.71 || timer: {0.25 + n % 30 / 1e4:.4f} sec.\n" for n in range(10, 201, 10)], (191, 10, 200, 251, 0.005))
 
 
+def growing(line, first=500, more=20, count=40):
+    """Steps that become slower line by line are none of a time since a start."""
+    times = [first + more * k for k in range(count)]
+    return [line(k + 1, ms) + "\n" for k, ms in enumerate(times)], (count, 1, count, sum(times) / count, 0.03)
+
+
+def growing_dt():
+    return growing(lambda n, ms: f"step {n:5d} | loss: 2.3 | dt: {ms / 1000:.3f}s | norm: 1.0")
+
+
+def growing_ms():
+    return growing(lambda n, ms: f"step {n} loss 2.3 time: {ms:.1f} ms")
+
+
+def growing_elapsed():
+    return growing(lambda n, ms: f"step={n} loss=2.3 elapsed_time={ms:.1f} ms", 500, 30)
+
+
+def growing_seconds():
+    return growing(lambda n, ms: f"step {n} loss 2.3 time {ms / 1000:.2f}s")
+
+
+def growing_with_speed():
+    return growing(lambda n, ms: f"step {n} loss 2.3 time {ms / 1000:.2f}s {1e6 / ms:.1f} tok/s", 100, 100, 30)
+
+
+def late_start():
+    """What has passed includes a long preparation before the first step, as the dates say."""
+    return ([f"{date(0.25 * n)} step {n} loss 2.5 time {30 + 0.25 * n:.2f} s\n" for n in range(10, 201, 10)] +
+            [f"{date(0.25 * n)} step {n} loss 2.5 time {30 + 0.25 * n:.2f} s\n" for n in range(210, 401, 10)], (390, 11, 400, 250, 1e-6))
+
+
 def per_batch():
     return ([f"epoch 1  step {n}  loss 0.14 - time per batch {19.5 + n % 2:.4f}\n" for n in range(1, 21)], (20, 1, 20, 20000, 1e-6))
 
@@ -164,7 +196,8 @@ def without_numbers():
 
 
 LOGS = [cumulative, cumulative_with_dates, of_the_line, of_the_step, elapsed, elapsed_hours, named_total, twice_an_epoch, once_an_epoch, source_position,
-        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, timer, per_batch, batch_cost, between_lines,
+        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, timer, growing_dt, growing_ms, growing_elapsed,
+        growing_seconds, growing_with_speed, late_start, per_batch, batch_cost, between_lines,
         behind_zeros]
 
 
