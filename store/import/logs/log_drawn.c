@@ -94,8 +94,8 @@ static bool is_of_rich(struct log_values *values, const char *line, const char *
 bool log_drawn(struct log_values *values, const char *line, const char *text, double step,
                const char *behind)
 {
-    return is_of_tqdm(values, line, text, step, behind) ||
-           is_of_rich(values, line, text, step, behind);
+    return *behind == '/' && (is_of_tqdm(values, line, text, step, behind) ||
+                              is_of_rich(values, line, text, step, behind));
 }
 
 /* ---- Keras --------------------------------------------------------------------------------------- */

@@ -194,7 +194,9 @@ static struct number number_at(const char *name, const char *text)
 static void keep_by_unit(struct log_values *values, const struct number *number)
 {
     const char *next = number->end + (*number->end == ' ');
-    bool bare = number->name_bytes < 3 && strcspn(number->name, LETTERS) >= number->name_bytes;
+    bool bare = number->name_bytes < 3;
+    for (size_t i = 0; bare && i < number->name_bytes; i++)
+        bare = !isalpha((unsigned char)number->name[i]);
     if (number->has_unit && (bare || is_per_step(number->end))) {
         values->unnamed |= !values->has[LOG_STEP_TIME] && !is_per_step(number->end);
         log_keep(values, LOG_STEP_TIME, number->value);

@@ -10,8 +10,8 @@
 #define NAME_MOST 96
 
 /* Names in lower case, words joined by `_`. A name matches if it ends with the words of a row (of
- * one that begins with `_`: if the log has them with the `_` between), or is all that follows the
- * `=` of a row; the row with most letters counts. Names without a quantity keep others from
+ * one that begins with `_`: if the log has them with the `_` between; of one that begins with a space: if
+ * no `_` or `-` is before them there), or is all that follows the `=` of a row; the row with most letters counts. Names without a quantity keep others from
  * matching. */
 static const struct name {
     const char *words;
@@ -24,7 +24,7 @@ static const struct name {
     {"step", LOG_STEP, 1, false},
     {"steps", LOG_STEP, 1, false},
     {"batch", LOG_STEP, 1, false},
-    {"iters", LOG_STEP, 1, false},
+    {" iters", LOG_STEP, 1, false},
     {"batch_id", LOG_STEP, 1, false}, /* PaddlePaddle */
     {"max_iters", LOG_NOTHING, 1, false},
     {"total_iters", LOG_NOTHING, 1, false},
@@ -228,6 +228,15 @@ static size_t plain_words(const char *name, size_t bytes, char out[NAME_MOST + 1
     return used;
 }
 
+/* Is a space or the like, and no `_` or `-`, before the last letters of a name? `n_iters` is a
+ * setting. */
+static bool stands_apart(const char *name, size_t bytes, size_t length)
+{
+    while (bytes && !isalnum((unsigned char)name[bytes - 1]))
+        bytes--;
+    return bytes <= length || !strchr("_-", name[bytes - length - 1] ? name[bytes - length - 1] : ' ');
+}
+
 enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit)
 {
     char words[NAME_MOST + 1];
@@ -235,11 +244,13 @@ enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *n
     enum log_what what = LOG_NOTHING;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool whole = names[i].words[0] == '=', joined = names[i].words[0] == '_';
-        const char *wanted = names[i].words + (whole || joined);
+        bool apart = names[i].words[0] == ' ';
+        const char *wanted = names[i].words + (whole || joined || apart);
         size_t length = strlen(wanted);
         if (length <= best || length > used || strcmp(words + used - length, wanted) != 0 ||
             (length < used && (whole || words[used - length - 1] != '_')) ||
-            (joined && !memmem(name, bytes, wanted, length)))
+            (joined && !memmem(name, bytes, wanted, length)) ||
+            (apart && !stands_apart(name, bytes, length)))
             continue;
         best = length;
         what = names[i].what;

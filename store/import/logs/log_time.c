@@ -364,7 +364,7 @@ void log_times_follow(struct log_times *times, struct log_values *values)
     int64_t period = periods[times->clock], now = values->time, last = times->last;
     bool wraps = period && last != STORE_ABSENT && now < last - period / 2;
     bool late = times->offset && now > last + period - period / 10; /* of before the midnight */
-    if (wraps)
+    if (wraps && times->offset <= IMP_TIME_MAX - period)
         times->offset += period;
     if (times->clock == LOG_OF_YEAR && last != STORE_ABSENT && last < leap_day &&
         last >= leap_day - DAY && now >= march && now < march + DAY)

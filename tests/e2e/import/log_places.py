@@ -136,6 +136,16 @@ def iters():
     return (epochs(lambda e, n, t, _: f"{date(t)} INFO: Iters: {50 * e + n}/20000 || Lr: 0.019992 || Task Loss: 3.28"), (190, 11, 200, 250, 1e-6))
 
 
+def setting():
+    return (epochs(lambda e, n, t, _: f"{date(t)} INFO: gradient_accumulation_iters: 4 n_iters: 100 step {50 * e + n} loss 2.5"), (190, 11, 200, 250, 1e-6))
+
+
+def many_midnights():
+    """... more than years can be counted for."""
+    return ([f"12-31 23:00:00 step {n} loss 2.5 time per batch 0.25\n" if n % 2 else f"01-01 01:00:00 step {n} loss 2.5 time per batch 0.25\n"
+             for n in range(1, 1001)], (1000, 1, 1000, 250, 1e-6))
+
+
 def timer():
     return ([f"iter {n} || Loss: 3.71 || timer: {0.25 + n % 30 / 1e4:.4f} sec.\n" for n in range(10, 201, 10)], (191, 10, 200, 251, 0.005))
 
@@ -196,7 +206,7 @@ def without_numbers():
 
 
 LOGS = [cumulative, cumulative_with_dates, of_the_line, of_the_step, elapsed, elapsed_hours, named_total, twice_an_epoch, once_an_epoch, source_position,
-        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, timer, growing_dt, growing_ms, growing_elapsed,
+        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, setting, many_midnights, timer, growing_dt, growing_ms, growing_elapsed,
         growing_seconds, growing_with_speed, late_start, per_batch, batch_cost, between_lines,
         behind_zeros]
 
