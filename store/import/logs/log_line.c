@@ -189,9 +189,23 @@ static struct number number_at(const char *name, const char *text)
     return number;
 }
 
+/* Is a time that of all steps since the line before: "step = 100 (12.500 sec)" of TensorFlow's
+ * estimators? */
+static bool is_of_line(const char *line, const struct number *number)
+{
+    const char *text = number->name, *word = "= pets"; /* behind the number of the step */
+    if (number->name_bytes != 2 || strncmp(text, " (", 2) != 0 || *number->end != ')')
+        return false;
+    while (text > line && isdigit((unsigned char)text[-1]))
+        text--;
+    for (text -= text > line && text[-1] == ' '; *word && text > line && text[-1] == *word; word++)
+        text--;
+    return !*word;
+}
+
 /* Numbers that are named by what follows them: "123.45 ms |", "421213 tok/s". In "6m 30s" both are
  * one time, of something else. */
-static void keep_by_unit(struct log_values *values, const struct number *number)
+static void keep_by_unit(struct log_values *values, const char *line, const struct number *number)
 {
     const char *next = number->end + (*number->end == ' ');
     bool bare = number->name_bytes < 3;
@@ -199,6 +213,8 @@ static void keep_by_unit(struct log_values *values, const struct number *number)
         bare = !isalpha((unsigned char)number->name[i]);
     if (number->has_unit && (bare || is_per_step(number->end))) {
         values->unnamed |= !values->has[LOG_STEP_TIME] && !is_per_step(number->end);
+        values->of_line |= !values->has[LOG_STEP_TIME] && values->has[LOG_STEP] &&
+                           is_of_line(line, number);
         log_keep(values, LOG_STEP_TIME, number->value);
     } else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
         log_keep(values, LOG_TOKENS_PER_S, number->value);
@@ -283,7 +299,7 @@ static void keep_number(struct log_values *values, const char *line, const char 
         keep_known(values, number, what, scale, needs_unit);
     else if ((number->name_bytes && text[-1] != ' ') ||
              !log_drawn(values, line, text, number->value, number->end))
-        keep_by_unit(values, number);
+        keep_by_unit(values, line, number);
 }
 
 static bool is_evaluation(const char *line)

@@ -219,8 +219,19 @@ void log_places_end(struct log_places *places, struct log_times *times)
     places->by_line = places->pairs >= PAIRS_LEAST && places->of_lines >= places->pairs * 3 / 4;
 }
 
-void log_places_apply(const struct log_places *places, struct log_values *values)
+/* Makes the time of all steps since the line before that of one. */
+static void share(struct log_places *places, struct log_values *values)
 {
+    double step = values->value[LOG_STEP], steps = step + 1 - places->line_end;
+    values->has[LOG_STEP_TIME] = places->line_end > 0 && steps > 0;
+    values->value[LOG_STEP_TIME] /= values->has[LOG_STEP_TIME] ? steps : 1;
+    places->line_end = step + 1;
+}
+
+void log_places_apply(struct log_places *places, struct log_values *values)
+{
+    if (values->of_line && values->has[LOG_STEP] && values->has[LOG_STEP_TIME])
+        share(places, values);
     const struct log_place *place = &values->place;
     bool vague = values->vague_time > 0, dated = values->time != STORE_ABSENT;
     double passed = NAN;

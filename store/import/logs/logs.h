@@ -95,6 +95,7 @@ struct log_values {
     double passed_grain; /* s: of its last digit */
     double grain;        /* s: `time` is not more exact; 0: it is */
     bool unnamed;        /* STEP_TIME is a number with a unit and without a name */
+    bool of_line;        /* ... and of all steps since the line before */
     bool single;         /* the time is that of one step only, whatever is between the lines */
 };
 
@@ -189,13 +190,14 @@ struct log_places {
     bool vague_passes; /* times with plain names are what has passed */
     bool passes;       /* so are those whose names say so */
     bool by_line;      /* times are those of all steps of a line */
+    double line_end;   /* the step behind the last line whose form says that; 0: none */
 };
 /* First all lines are added; `log_places_end` then decides, also that what has passed is the time
  * of the lines. `places` begins with absent numbers. */
 void log_places_add(struct log_places *places, const struct log_values *values);
 void log_places_end(struct log_places *places, struct log_times *times);
 /* Makes step and time of a line what the log as a whole says that they are. */
-void log_places_apply(const struct log_places *places, struct log_values *values);
+void log_places_apply(struct log_places *places, struct log_values *values);
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 

@@ -146,6 +146,10 @@ def many_midnights():
              for n in range(1, 1001)], (1000, 1, 1000, 250, 1e-6))
 
 
+def estimator():
+    return ([f"INFO:tensorflow:loss = 2.3, step = {n} (12.500 sec)\n" for n in range(100, 2001, 100)], (1900, 101, 2000, 125, 1e-6))
+
+
 def timer():
     return ([f"iter {n} || Loss: 3.71 || timer: {0.25 + n % 30 / 1e4:.4f} sec.\n" for n in range(10, 201, 10)], (191, 10, 200, 251, 0.005))
 
@@ -206,7 +210,7 @@ def without_numbers():
 
 
 LOGS = [cumulative, cumulative_with_dates, of_the_line, of_the_step, elapsed, elapsed_hours, named_total, twice_an_epoch, once_an_epoch, source_position,
-        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, setting, many_midnights, timer, growing_dt, growing_ms, growing_elapsed,
+        all_epochs_numbered, dllogger, answers, evaluated, nulls, mmcv, scalars, year_of_two_digits, iters, setting, many_midnights, estimator, timer, growing_dt, growing_ms, growing_elapsed,
         growing_seconds, growing_with_speed, late_start, per_batch, batch_cost, between_lines,
         behind_zeros]
 
