@@ -213,8 +213,8 @@ static void keep_by_unit(struct log_values *values, const char *line, const stru
         bare = !isalpha((unsigned char)number->name[i]);
     if (number->has_unit && (bare || is_per_step(number->end))) {
         values->unnamed |= !values->has[LOG_STEP_TIME] && !is_per_step(number->end);
-        values->of_line |= !values->has[LOG_STEP_TIME] && values->has[LOG_STEP] &&
-                           is_of_line(line, number);
+        values->of_line |=
+            !values->has[LOG_STEP_TIME] && values->has[LOG_STEP] && is_of_line(line, number);
         log_keep(values, LOG_STEP_TIME, number->value);
     } else if (!strncmp(next, "tok/s", 5) || !strncmp(next, "tokens/s", 8))
         log_keep(values, LOG_TOKENS_PER_S, number->value);

@@ -10,9 +10,9 @@
 #define NAME_MOST 96
 
 /* Names in lower case, words joined by `_`. A name matches if it ends with the words of a row (of
- * one that begins with `_`: if the log has them with the `_` between; of one that begins with a space: if
- * no `_` or `-` is before them there), or is all that follows the `=` of a row; the row with most letters counts. Names without a quantity keep others from
- * matching. */
+ * one that begins with `_`: if the log has them with the `_` between; of one that begins with a
+ * space: if no `_` or `-` is before them there), or is all that follows the `=` of a row; the row
+ * with most letters counts. Names without a quantity keep others from matching. */
 static const struct name {
     const char *words;
     enum log_what what;
@@ -234,7 +234,8 @@ static bool stands_apart(const char *name, size_t bytes, size_t length)
 {
     while (bytes && !isalnum((unsigned char)name[bytes - 1]))
         bytes--;
-    return bytes <= length || !strchr("_-", name[bytes - length - 1] ? name[bytes - length - 1] : ' ');
+    return bytes <= length ||
+           !strchr("_-", name[bytes - length - 1] ? name[bytes - length - 1] : ' ');
 }
 
 enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit)

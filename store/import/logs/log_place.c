@@ -105,7 +105,8 @@ static void add_epoch(struct log_places *places, const struct log_place *place)
     places->step = place->step;
 }
 
-/* Adds the speed of a line, of whatever it counts: while a time of one step grows, the speed falls. */
+/* Adds the speed of a line, of whatever it counts: while a time of one step grows, the speed falls.
+ */
 static void add_speed(struct log_growth *growth, const struct log_values *values, double value)
 {
     static const enum log_what speeds[] = {LOG_TOKENS_PER_S, LOG_TOKENS_PER_S_DEVICE,
@@ -191,8 +192,7 @@ static bool grows(const struct log_growth *growth)
     if (growth->grown < GROWN_LEAST || growth->grown < FALLS * growth->fell ||
         growth->grown < growth->same || growth->most < LARGER * growth->least)
         return false;
-    if (growth->rated > growth->lines / 2 &&
-        growth->rated_most <= SAME_WORK * growth->rated_least)
+    if (growth->rated > growth->lines / 2 && growth->rated_most <= SAME_WORK * growth->rated_least)
         return false;
     if (growth->between >= DATES_S) {
         if (fabs(growth->dated - growth->between) <= AGREES * growth->between)
