@@ -447,25 +447,22 @@ static const struct {
     {"batch size", of_gemms, NEEDS(GEMM_ROOF) | NEEDS(SAMPLES) | NEEDS(ROOM), {"SMALL_BATCH"}},
     {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},
     {"recomputation", of_recomputation, NEEDS(ROOM), {"RECOMPUTE"}},
-    {"host and launches",
-     on_devices,
-     NEEDS(DEVICE) | NEEDS(BUDGET),
-     {"HOST_BOUND", "LAUNCH_BOUND"}},
-    {"synchronising calls", on_devices, NEEDS(DEVICE) | NEEDS(SYNCS), {"SYNC_STALL", "SYNC_ITEM"}},
-    {"copies", on_devices, NEEDS(DEVICE) | NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
-    {"precision", on_devices, NEEDS(DEVICE) | NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
-    {"attention", on_devices, NEEDS(DEVICE) | NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
+    {"host and launches", on_devices, NEEDS(BUDGET), {"HOST_BOUND", "LAUNCH_BOUND"}},
+    {"synchronising calls", on_devices, NEEDS(SYNCS), {"SYNC_STALL", "SYNC_ITEM"}},
+    {"copies", on_devices, NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
+    {"precision", on_devices, NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
+    {"attention", on_devices, NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
     {"efficiency of kernels",
      on_devices,
-     NEEDS(DEVICE) | NEEDS(EFFICIENCY),
+     NEEDS(EFFICIENCY),
      {"FUSION", "LOW_EFFICIENCY_GEMM", "LOW_PRECISION"}},
-    {"small kernels", on_devices, NEEDS(DEVICE), {"SMALL_KERNELS"}},
-    {"clocks of the GPUs", on_devices, NEEDS(DEVICE) | NEEDS(CLOCKS), {"THROTTLED"}},
-    {"start of the program", on_devices, NEEDS(DEVICE), {"FIRST_ITERATION"}},
-    {"graphs", on_devices, NEEDS(DEVICE), {"OPAQUE_GRAPHS"}},
+    {"small kernels", on_devices, 0, {"SMALL_KERNELS"}},
+    {"clocks of the GPUs", on_devices, NEEDS(CLOCKS), {"THROTTLED"}},
+    {"start of the program", on_devices, 0, {"FIRST_ITERATION"}},
+    {"graphs", on_devices, 0, {"OPAQUE_GRAPHS"}},
     {"kernels without launches",
      on_devices,
-     NEEDS(DEVICE) | NEEDS(QUALITY) | NEEDS(LAUNCHES),
+     NEEDS(QUALITY) | NEEDS(LAUNCHES),
      {"INCOMPLETE_CAPTURE", "DEVICE_NOT_RECORDED"}},
     {"the CPU quota", of_teams, NEEDS(QUOTA), {"CPU_QUOTA"}},
     {"memory pressure", of_sampled, NEEDS(PRESSURE), {"MEMORY_PRESSURE"}},
@@ -501,8 +498,8 @@ static enum input lacks(struct an_context *context, size_t check, const char **r
 {
     int input = 0;
     unsigned needs = checks[check].needs;
-    if (needs & NEEDS(BUDGET)) /* work of a device is part of it */
-        needs |= NEEDS(DEVICE);
+    if (checks[check].applies == on_devices || (needs & NEEDS(BUDGET)))
+        needs |= NEEDS(DEVICE); /* work of a device is part of the budget, too */
     for (*reason = NULL; input < INPUT_COUNT && !*reason; input++)
         if (needs & (1u << input))
             *reason = missing_of(context, (enum input)input);

@@ -559,12 +559,14 @@ static void without_steps(struct an_context *context)
  * without roles, or no steps. */
 static int verdict_run(struct an_context *context)
 {
-    const char *memory = an_verdict_memory(context), *other = an_verdict_unrecorded(context);
+    const char *known = an_verdict_memory(context);
+    if (!known)
+        known = an_verdict_unrecorded(context);
     bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;
     bool others = an_findings_others_of(context->result->findings,
                                         context->result->finding_count ? 1 : 0) != NULL;
-    if (memory || other)
-        context->result->verdict = memory ? memory : other;
+    if (known)
+        context->result->verdict = known;
     else if (others)
         by_others(context);
     else if (is_quota(context->result))
