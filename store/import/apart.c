@@ -27,21 +27,6 @@ int imp_windows_begin(struct imp_windows *windows, struct imp_run *run)
     return rc ? rc : store_newest(run->db, STORE_GROWING_STEP, &windows->step);
 }
 
-/* The window that the present file goes on with; NULL: it has one of its own. The event files of
- * one folder are of one program, which may have been started again. */
-static struct imp_window *same_program(const struct imp_windows *windows,
-                                       const struct imp_file *file)
-{
-    struct imp_window *last = windows->count ? &windows->window[windows->count - 1] : NULL;
-    if (!last || file->format != STORE_FORMAT_TFEVENTS || last->file->format != file->format)
-        return NULL;
-    ptrdiff_t folder = basename(file->path) - file->path;
-    return folder == basename(last->file->path) - last->file->path &&
-                   !strncmp(file->path, last->file->path, (size_t)folder)
-               ? last
-               : NULL;
-}
-
 int imp_windows_end(struct imp_windows *windows, const struct imp_run *run,
                     const struct imp_file *file)
 {
@@ -66,13 +51,6 @@ int imp_windows_end(struct imp_windows *windows, const struct imp_run *run,
     else if (steps.known) {
         slices.start = steps.start < slices.start ? steps.start : slices.start;
         slices.end = steps.end > slices.end ? steps.end : slices.end;
-    }
-    struct imp_window *before = same_program(windows, file);
-    if (before) {
-        before->start = slices.start < before->start ? slices.start : before->start;
-        before->end = slices.end > before->end ? slices.end : before->end;
-        before->works |= window.works;
-        return 0;
     }
     window.start = slices.start;
     window.end = slices.end;

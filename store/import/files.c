@@ -109,8 +109,11 @@ static int natural_order(const void *left, const void *right)
     if (difference)
         return difference;
     const struct imp_file *first = left, *second = right;
-    return first->format == STORE_FORMAT_TFEVENTS ? folders_last(first->path, second->path)
-                                                  : strverscmp(first->path, second->path);
+    bool events = first->format == STORE_FORMAT_TFEVENTS,
+         others = second->format == STORE_FORMAT_TFEVENTS;
+    if (events != others) /* one order for those, another one for the rest */
+        return events - others;
+    return events ? folders_last(first->path, second->path) : strverscmp(first->path, second->path);
 }
 
 static bool named_as_trace(const char *path)

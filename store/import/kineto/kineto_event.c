@@ -434,7 +434,8 @@ int kineto_event(struct kineto *kineto, const struct kj_event *event)
         return 0;
     kineto->events++;
     kineto->loss[KINETO_LOSS_ARGS] += event->args_cut;
-    kineto->marks += is_mark(event);
+    if (kineto->marks >= kineto->slices) /* nothing of the program yet */
+        kineto->marks += is_mark(event);
     switch (phase.text && phase.bytes == 1 ? phase.text[0] : 0) {
     case 'X':
         return complete(kineto, event);

@@ -9,9 +9,7 @@
 #include "store/import/kineto/kineto_private.h"
 
 #define DEVICES_MOST (1 << 20)
-#define RANK_PIDS \
-    100000000 /* pids of a rank and those of the next lie so far apart in a file made of several \
-               */
+#define RANK_PIDS    100000000  /* from the pids of a rank to those of the next in a fused file */
 #define PID_MOST     (1 << 22)  /* Linux has no larger ones */
 #define LAUNCHES_MAX (1u << 20) /* launches of other than the main process that are remembered */
 

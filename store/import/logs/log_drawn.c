@@ -14,19 +14,6 @@
 #define LEAST_S 5                     /* of whole seconds alone: fewer are no time */
 #define EPOCH_S (double)(86400 * 366) /* no epoch lasts longer */
 
-/* "01:10" or "1:01:10" as s, absent where the text is neither. */
-static int64_t clock_of(const char *text)
-{
-    int part[3], count = sscanf(text, "%6d:%2d:%2d", &part[0], &part[1], &part[2]);
-    int64_t seconds = 0;
-    for (int i = 0; i < count; i++) {
-        if (part[i] < 0)
-            return STORE_ABSENT;
-        seconds = seconds * 60 + part[i];
-    }
-    return count >= 2 ? seconds : STORE_ABSENT;
-}
-
 /* Keeps the step of a bar, whose number begins at `text`, and which bar it is. */
 static void keep_step(struct log_values *values, const char *line, const char *text, double step,
                       int64_t total)
@@ -65,7 +52,7 @@ static bool is_of_tqdm(struct log_values *values, const char *line, const char *
         return false;
     keep_step(values, line, text, step, total);
     values->label = log_bar_label(line, line + strcspn(line, "%"));
-    values->elapsed = clock_of(inside);
+    values->elapsed = log_seconds(inside);
     values->resumed = step > 0 && comma && !strncmp(comma, ", ?", 3);
     if (comma)
         keep_speed(values, comma + 1);
@@ -85,7 +72,7 @@ static bool is_of_rich(struct log_values *values, const char *line, const char *
         return false;
     keep_step(values, line, text, step, total);
     values->label = log_bar_label(line, text);
-    values->elapsed = clock_of(passed);
+    values->elapsed = log_seconds(passed);
     const char *left = dot + strlen(" " DOT " ");
     keep_speed(values, left + strcspn(left, " "));
     return true;
@@ -146,8 +133,8 @@ static double epoch_seconds(const char *text)
     return seconds;
 }
 
-/* Where the bar behind a step ends: "[====>....]", a line of dashes, or nothing but " - ". NULL: it
- * is none of Keras. */
+/* Where the bar behind a step ends: "[====>....]", a line of dashes, or nothing but " - ". NULL:
+ * Keras draws no such bar. */
 static const char *behind_bar(const char *text)
 {
     size_t bytes = strlen(DASH);
@@ -184,8 +171,7 @@ void log_drawn_by_keras(struct log_values *values, const char *line)
         narrow(&least, &most, (seconds - 0.5) / (double)total, (seconds + 0.5) / (double)total);
     values->keras = true;
     values->ended = seconds > 0;
-    values->has[LOG_STEP] = true;
-    values->value[LOG_STEP] = (double)step;
+    log_keep(values, LOG_STEP, (double)step);
     values->total = total;
     values->progress = true;
     values->validated = strstr(behind, " - val_") != NULL;

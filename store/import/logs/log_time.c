@@ -204,8 +204,7 @@ static int64_t day_time_at(const char *begins, const char **end)
     return **end && strchr(" ])|,:-\t", **end) ? time : STORE_ABSENT;
 }
 
-/* "1 day, 0:12:34" or "05:44" as ns; STORE_ABSENT: it is neither. */
-static int64_t clock_of(const char *text)
+int64_t log_seconds(const char *text)
 {
     int days = 0, part[3], used = 0;
     if (sscanf(text, "%4d day%*[s,] %n", &days, &used) != 1 || !used)
@@ -217,10 +216,10 @@ static int64_t clock_of(const char *text)
             return STORE_ABSENT;
         seconds = seconds * 60 + part[i];
     }
-    return count >= 2 && days >= 0 ? (days * INT64_C(86400) + seconds) * SECOND : STORE_ABSENT;
+    return count >= 2 && days >= 0 ? days * INT64_C(86400) + seconds : STORE_ABSENT;
 }
 
-/* "1h 2m 3s", of which some may be missing, as ns; STORE_ABSENT: it is no such time. */
+/* "1h 2m 3s", of which some may be missing, as s; STORE_ABSENT: another text. */
 static int64_t units_of(const char *text)
 {
     static const struct {
@@ -239,7 +238,7 @@ static int64_t units_of(const char *text)
         text += used;
         any = true;
     }
-    return any ? seconds * SECOND : STORE_ABSENT;
+    return any ? seconds : STORE_ABSENT;
 }
 
 /* What has passed since the start: "elapsed_time": "1h 2m 3s" of LLaMA-Factory and ms-swift, the
@@ -257,11 +256,11 @@ static int64_t elapsed_in(const char *line)
         const char *text = strstr(line, names[i].text);
         if (!text)
             continue;
-        int64_t time = clock_of(text + strlen(names[i].text));
-        if (time == STORE_ABSENT && !names[i].clock)
-            time = units_of(text + strlen(names[i].text));
-        if (time != STORE_ABSENT)
-            return time;
+        int64_t seconds = log_seconds(text + strlen(names[i].text));
+        if (seconds == STORE_ABSENT && !names[i].clock)
+            seconds = units_of(text + strlen(names[i].text));
+        if (seconds != STORE_ABSENT)
+            return seconds * SECOND;
     }
     return STORE_ABSENT;
 }

@@ -124,6 +124,8 @@ const char *log_series_name(enum log_what what);
  * STORE_ABSENT: the line has none. The zone of a time is not known: UTC is assumed, which leaves
  * differences right. The line is terminated. */
 int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock);
+/* "1 day, 0:12:34", "1:01:10" or "05:44" as s; STORE_ABSENT: another text. */
+int64_t log_seconds(const char *text);
 
 /* Times of a log: one kind counts, that which most lines of steps have. */
 struct log_times {

@@ -24,15 +24,12 @@ struct reason {
 
 /* The messages of one file. `none`: processes (globalPid) of which no event of a kind was
  * collected. `some_cuda`: another process has events of CUDA. */
-struct messages {
+struct nsight_messages {
     struct imp_map none;
     bool some_cuda;
     struct reason reason[REASONS];
     size_t count;
 };
-/* What the rows of the table are read into; a reader of rows has no argument for it. */
-static _Thread_local struct messages *messages;
-
 /* Kinds of events as the messages name them; CUDA is the first. */
 static const char *const kinds[] = {"CUDA", "NVTX", "OpenGL", "OS runtime libraries"};
 
@@ -48,6 +45,7 @@ static size_t kind_of(const char *text)
 /* Notes which processes have no events of a kind. Damage is counted when the messages are read. */
 static int count_kinds(struct nsight *nsight)
 {
+    struct nsight_messages *messages = nsight->messages;
     char table[NSIGHT_NAME_MAX];
     int code = 0;
     if (!nsight_find(nsight, "DIAGNOSTIC_EVENT", table))
@@ -69,7 +67,7 @@ static int count_kinds(struct nsight *nsight)
 
 /* Is it a doubt about a kind of which the process has no event at all? Nsight Systems utters it of
  * every process that does not use that kind. Of CUDA it counts if no process has events of it. */
-static bool is_idle_doubt(const char *text, int64_t process)
+static bool is_idle_doubt(const struct nsight_messages *messages, const char *text, int64_t process)
 {
     size_t kind = kind_of(text);
     if (kind == 0 && !messages->some_cuda)
@@ -87,7 +85,8 @@ static bool has_one(const char *text, const char *const *words, size_t count)
 }
 
 /* What a message begins with in the table `loss`; NULL: it says nothing of what is missing. */
-static const char *beginning(int64_t severity, const char *text, int64_t process)
+static const char *beginning(const struct nsight_messages *messages, int64_t severity,
+                             const char *text, int64_t process)
 {
     static const char *const denied[] = {"paranoid",
                                          "IP/backtrace",
@@ -106,7 +105,7 @@ static const char *beginning(int64_t severity, const char *text, int64_t process
     if (has_one(text, denied, COUNT(denied)))
         return "not available to Nsight Systems";
     if (has_one(text, doubts, COUNT(doubts)))
-        return is_idle_doubt(text, process) ? NULL : "Nsight Systems";
+        return is_idle_doubt(messages, text, process) ? NULL : "Nsight Systems";
     return severity == ERROR || has_one(text, words, COUNT(words)) ? "Nsight Systems" : NULL;
 }
 
@@ -124,6 +123,7 @@ static int write_reason(struct nsight *nsight, const struct reason *reason)
 /* Keeps a reason, or widens the time of the same one: processes repeat each other. */
 static int keep(struct nsight *nsight, const struct reason *reason)
 {
+    struct nsight_messages *messages = nsight->messages;
     for (size_t i = 0; i < messages->count; i++) {
         struct reason *kept = &messages->reason[i];
         if (strcmp(kept->text, reason->text) != 0)
@@ -147,7 +147,8 @@ static int message_row(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t time = nsight_int(st, 1);
     const char *text = nsight_text(st, 2);
-    const char *begins = text ? beginning(nsight_int(st, 0), text, nsight_int(st, 3)) : NULL;
+    const char *begins =
+        text ? beginning(nsight->messages, nsight_int(st, 0), text, nsight_int(st, 3)) : NULL;
     struct reason reason = {.first = STORE_ABSENT, .last = STORE_ABSENT};
     if (!begins)
         return 0;
@@ -164,9 +165,10 @@ int nsight_diagnostics(struct nsight *nsight)
 {
     static const struct nsight_table take = {
         "DIAGNOSTIC_EVENT", message_row, {"severity", "timestamp", "text", "globalPid"}};
-    messages = calloc(1, sizeof *messages);
+    struct nsight_messages *messages = calloc(1, sizeof *messages);
     if (!messages)
         return TACHO_ENOMEM;
+    nsight->messages = messages;
     int code = count_kinds(nsight);
     if (!code)
         code = nsight_read(nsight, &take);
@@ -174,6 +176,6 @@ int nsight_diagnostics(struct nsight *nsight)
         code = write_reason(nsight, &messages->reason[i]);
     imp_map_free(&messages->none);
     free(messages);
-    messages = NULL;
+    nsight->messages = NULL;
     return code;
 }

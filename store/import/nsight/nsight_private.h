@@ -58,16 +58,18 @@ struct nsight_field { /* of a payload schema */
     char *name;
 };
 
+struct nsight_messages; /* nsight_diagnostic.c */
 struct nsight {
     struct imp_run *run;
     store *out;
     struct imp_database database;
     struct tacho_error *err;
-    int64_t base;       /* added to every time */
-    int64_t bytes;      /* of the file, for progress */
-    double bytes_a_row; /* what one row counts for progress */
-    double unreported;  /* bytes of progress that wait to be reported */
-    int64_t rows;       /* since the last commit */
+    struct nsight_messages *messages; /* what it says of its own capture, while that is read */
+    int64_t base;                     /* added to every time */
+    int64_t bytes;                    /* of the file, for progress */
+    double bytes_a_row;               /* what one row counts for progress */
+    double unreported;                /* bytes of progress that wait to be reported */
+    int64_t rows;                     /* since the last commit */
     int64_t lost[NSIGHT_LOSS_COUNT];
     char *host;
 
