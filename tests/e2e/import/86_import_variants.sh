@@ -3,24 +3,9 @@
 # parallel: yes
 # Files whose fields come in another order, in other units, or with less in them than usual, and texts behind a byte order mark.
 set -u
-# shellcheck source=tests/e2e/kit/report_common.sh
-. "$(dirname "$0")/../kit/report_common.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-work_folder
-export XDG_CACHE_HOME=$PWD/cache
-python3 "$here/variants.py" make made || fail "the files were not made"
-rows_of() { "$TACHO" sql "$1" "$2" --csv | tail -n +2 | tr -d '\r"'; }
-import() { # FILE RUN
-    "$TACHO" import "made/$1" -o "$2" 2> err || fail "$1: $(cat err)"
-}
-is() { # WHAT FOUND WANTED
-    [ "$2" = "$3" ] || fail "$1: not '$3' but '$2'"
-}
-refused() { # STATUS FILE WORDS
-    "$TACHO" report "made/$2" > out 2> err
-    [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
-    { grep -q '^hint: ' err && grep -q -- "$3" err; } || fail "$2: $(cat err)"
-}
+# shellcheck source=tests/e2e/kit/import_common.sh
+. "$(dirname "$0")/../kit/import_common.sh"
+make_files variants.py
 named="SELECT n.text, s.start - (SELECT min(start) FROM slice), dur FROM slice s JOIN string n ON n.id = s.name ORDER BY start"
 
 # TensorBoard: the steps are those of one tag

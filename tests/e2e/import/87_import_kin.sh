@@ -3,24 +3,9 @@
 # parallel: yes
 # Near relatives of files that tacho reads or refuses: each is read for what it is, or refused by its name.
 set -u
-# shellcheck source=tests/e2e/kit/report_common.sh
-. "$(dirname "$0")/../kit/report_common.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-work_folder
-export XDG_CACHE_HOME=$PWD/cache
-python3 "$here/kin.py" make made || fail "the files were not made"
-rows_of() { "$TACHO" sql "$1" "$2" --csv | tail -n +2 | tr -d '\r"'; }
-import() { # FILE RUN
-    "$TACHO" import "made/$1" -o "$2" 2> err || fail "$1: $(cat err)"
-}
-is() { # WHAT FOUND WANTED
-    [ "$2" = "$3" ] || fail "$1: not '$3' but '$2'"
-}
-refused() { # STATUS FILE WORDS
-    "$TACHO" report "made/$2" > out 2> err
-    [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
-    { grep -q '^hint: ' err && grep -q -- "$3" err; } || fail "$2: $(cat err)"
-}
+# shellcheck source=tests/e2e/kit/import_common.sh
+. "$(dirname "$0")/../kit/import_common.sh"
+make_files kin.py
 
 # TensorFlow 1: a stream is a stream of its GPU, copies are no kernels, nothing counts twice, and the file is one step
 operations="SELECT n.text, c.text, t.device, t.tid, s.start - (SELECT min(start) FROM slice), dur FROM slice s JOIN track t ON t.id = s.track

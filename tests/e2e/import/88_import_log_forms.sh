@@ -3,12 +3,9 @@
 # parallel: yes
 # Logs as their producers write them: bars that are smoothed or resumed, with known steps and times.
 set -u
-# shellcheck source=tests/e2e/kit/report_common.sh
-. "$(dirname "$0")/../kit/report_common.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-work_folder
-export XDG_CACHE_HOME=$PWD/cache
-python3 "$here/log_forms.py" make made || fail "the files were not made"
+# shellcheck source=tests/e2e/kit/import_common.sh
+. "$(dirname "$0")/../kit/import_common.sh"
+make_files log_forms.py
 python3 "$here/log_forms.py" check made "$TACHO" || fail "a log"
 "$TACHO" report made/smoothed.log > out 2> err || fail "$(cat err)"
 tr '\n' ' ' < out | tr -s ' ' | grep -q 'smoothed by its progress bar except in sum' || fail "what the speeds are is not said: $(cat out)"
@@ -17,11 +14,6 @@ marked_by() { "$TACHO" sql "made/$1.tacho" "SELECT value FROM run WHERE key = 's
 case $(marked_by keras_3_short_steps) in *', rounded by up to '[1-9]*' %') ;; *) fail "rounding is not mentioned" ;; esac
 
 # TensorBoard: what cannot be steps is named; two runs are no ranks; a program that resumes begins another file
-refused() { # STATUS INPUT WORDS HINT
-    "$TACHO" report "made/$2" > out 2> err
-    [ $? = "$1" ] || fail "$2: not exit status $1: $(cat out err)"
-    { grep -q "^hint: .*$4" err && grep -q -- "$3" err; } || fail "$2: $(cat err)"
-}
 steps() { # INPUT WANTED: steps, first, last, processes, longest
     rm -f steps.tacho
     "$TACHO" import "made/$1" -o steps.tacho 2> err || fail "$1: $(cat err)"

@@ -3,12 +3,9 @@
 # parallel: yes
 # Logs whose steps begin anew with each epoch, and times that are what has passed, with known steps and times.
 set -u
-# shellcheck source=tests/e2e/kit/report_common.sh
-. "$(dirname "$0")/../kit/report_common.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-work_folder
-export XDG_CACHE_HOME=$PWD/cache
-python3 "$here/log_places.py" make made || fail "the files were not made"
+# shellcheck source=tests/e2e/kit/import_common.sh
+. "$(dirname "$0")/../kit/import_common.sh"
+make_files log_places.py
 python3 "$here/log_places.py" check made "$TACHO" || fail "a log"
 "$TACHO" sql made/evaluated.tacho "SELECT value FROM run WHERE key = 'steps.marked_by'" --csv | grep -q 'one of up to 10 steps timed' ||
     fail "which steps were timed is not said"

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes logs whose lines look as their real producers write them, and compares what tacho read with what was put in: bars that are smoothed or
 resumed, bars of Keras and rich, times of many loggers, event files of TensorBoard. usage: log_forms.py make FOLDER | check FOLDER TACHO"""
-import os, subprocess, sys, time
+import os, time
 
+import log_check
 from formats import field
-from logs import record, rows, same, scalar
+from logs import record, scalar
 
 
 # ---- bars of tqdm --------------------------------------------------------------------------------------------------------------------
@@ -290,31 +291,8 @@ def make(folder):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
         with open(f"{folder}/{name}", "wb") as f:
             f.write(data)
-    for log in LOGS:
-        with open(f"{folder}/{log.__name__}.log", "w") as f:
-            f.write("".join(log()[0]) + "\n")
-
-
-def check(folder, tacho):
-    for log in LOGS:
-        name, run = log.__name__, f"{folder}/{log.__name__}.tacho"
-        done = subprocess.run([tacho, "import", f"{folder}/{name}.log", "-o", run], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{name}: {done.stderr}")
-        own = rows(run, 'SELECT count(*), min("index"), max("index"), avg("end" - start) / 1e6 FROM step')[0]
-        wanted = log()[1]
-        for what, found, value in zip(("steps", "first", "last"), own, wanted):
-            same(f"{name}: {what}", found, value)
-        if abs(own[3] / wanted[3] - 1) > wanted[4]:
-            sys.exit(f"{name}: ms: {own[3]} is not {wanted[3]}")
-
-
-def main():
-    if sys.argv[1] == "make":
-        make(sys.argv[2])
-    else:
-        check(sys.argv[2], sys.argv[3])
+    log_check.write(folder, LOGS)
 
 
 if __name__ == "__main__":
-    main()
+    log_check.main(LOGS, make)

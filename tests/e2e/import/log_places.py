@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes logs whose steps begin anew with each epoch, or whose times are what has passed, and compares what tacho read with what was put in.
 usage: log_places.py make FOLDER | check FOLDER TACHO"""
-import os, subprocess, sys, time
+import time
 
-from logs import rows
+import log_check
 
 BEGIN = 1716426848
 
@@ -215,36 +215,5 @@ LOGS = [cumulative, cumulative_with_dates, of_the_line, of_the_step, elapsed, el
         behind_zeros]
 
 
-def make(folder):
-    os.makedirs(folder)
-    for log in [*LOGS, without_numbers]:
-        with open(f"{folder}/{log.__name__}.log", "w") as f:
-            f.write("".join(log()[0]))
-
-
-def check(folder, tacho):
-    wrong = []
-    for log in LOGS:
-        name, run = log.__name__, f"{folder}/{log.__name__}.tacho"
-        done = subprocess.run([tacho, "import", f"{folder}/{name}.log", "-o", run], capture_output=True, text=True)
-        if done.returncode:
-            wrong.append(f"{name}: {done.stderr}")
-            continue
-        own = rows(run, 'SELECT count(*), min("index"), max("index"), avg("end" - start) / 1e6 FROM step')[0]
-        wanted = log()[1]
-        wrong += [f"{name}: {what}: {found} is not {value}" for what, found, value in zip(("steps", "first", "last"), own, wanted) if found != value]
-        if own[3] is None or abs(own[3] / wanted[3] - 1) > wanted[4]:
-            wrong.append(f"{name}: ms: {own[3]} is not {wanted[3]}")
-    if wrong:
-        sys.exit("\n".join(wrong))
-
-
-def main():
-    if sys.argv[1] == "make":
-        make(sys.argv[2])
-    else:
-        check(sys.argv[2], sys.argv[3])
-
-
 if __name__ == "__main__":
-    main()
+    log_check.main(LOGS, lambda folder: log_check.write(folder, [*LOGS, without_numbers]))
