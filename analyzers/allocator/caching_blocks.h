@@ -53,7 +53,7 @@ int64_t caching_block_pages(const struct caching_blocks *blocks, const struct bl
 void caching_tree_insert(struct caching_blocks *blocks, uint32_t index);
 void caching_tree_remove(struct caching_blocks *blocks, uint32_t index);
 /* By size: the first block that is not below the key, and the last one that is below it, of those
- * that serve what the key serves. CACHING_NONE: there is none. */
+ * that serve what the key serves. CACHING_NONE: no block serves that. */
 uint32_t caching_tree_at_least(const struct caching_blocks *blocks, const struct block *key);
 uint32_t caching_tree_below(const struct caching_blocks *blocks, const struct block *key);
 /* By address: one that begins there, or else the last one before it. CACHING_NONE. */

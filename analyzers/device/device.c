@@ -42,14 +42,18 @@ bool an_slice_launches(const struct an_trace *trace, size_t slice)
            row_of(an_slice_category(trace, slice)) == ROW_CALL;
 }
 
+bool an_is_launch_call(const struct an_trace *trace, size_t slice)
+{
+    uint32_t parent = trace->slice.parent[slice];
+    return an_slice_launches(trace, slice) &&
+           (parent == AN_NONE || !an_slice_launches(trace, parent));
+}
+
 int64_t an_launch_calls(const struct an_trace *trace)
 {
     int64_t calls = 0;
-    for (size_t i = 0; i < trace->slice.count; i++) {
-        uint32_t parent = trace->slice.parent[i];
-        calls +=
-            an_slice_launches(trace, i) && (parent == AN_NONE || !an_slice_launches(trace, parent));
-    }
+    for (size_t i = 0; i < trace->slice.count; i++)
+        calls += an_is_launch_call(trace, i);
     return calls;
 }
 

@@ -178,7 +178,9 @@ size_t an_launch_seek(const struct an_devices *devices, size_t slice);
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put
  * work on a device? */
 bool an_slice_launches(const struct an_trace *trace, size_t slice);
-/* How many such calls there are; a call inside a call is part of that one. */
+/* Is it such a call, and not inside of another one, which it is a part of? And how many are there?
+ */
+bool an_is_launch_call(const struct an_trace *trace, size_t slice);
 int64_t an_launch_calls(const struct an_trace *trace);
 /* Category of a slice, "" for none. */
 const char *an_slice_category(const struct an_trace *trace, size_t slice);

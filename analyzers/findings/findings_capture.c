@@ -156,7 +156,7 @@ static void device_evidence(struct an_context *context, struct an_finding *findi
     int64_t kernels = 0, copies = 0;
     for (size_t i = 0; i < trace->slice.count; i++) {
         enum an_api_kind kind =
-            an_slice_launches(trace, i) ? an_slice_api(trace, i).kind : AN_API_OTHER;
+            an_is_launch_call(trace, i) ? an_slice_api(trace, i).kind : AN_API_OTHER;
         kernels += kind == AN_API_KERNEL || kind == AN_API_GRAPH;
         copies += kind == AN_API_COPY || kind == AN_API_MEMSET;
     }

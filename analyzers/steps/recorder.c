@@ -93,12 +93,14 @@ static const char *const words[AN_RECORDER_COUNT][AN_SAY_COUNT] = {
                              "the device before the program ends",
          [AN_SAY_LATER] =
              "record later, when the first steps are over: rocprofv3 --collection-period"},
-    [AN_RECORDER_UNITRACE] =
-        {[AN_SAY_DEVICE] = "record the device, too: unitrace --chrome-kernel-logging",
-         [AN_SAY_COMPLETE] = "let unitrace record calls and kernels (--chrome-call-logging "
-                             "--chrome-kernel-logging) until the program has ended by itself",
-         [AN_SAY_LATER] = "record later: unitrace --start-paused, and switch it on after the "
-                          "first steps (PTI_ENABLE_COLLECTION=1 set by the program)"},
+    [AN_RECORDER_UNITRACE] = {[AN_SAY_DEVICE] =
+                                  "record the device, too: unitrace --chrome-kernel-logging",
+                              [AN_SAY_COMPLETE] =
+                                  "let unitrace record calls and kernels (--chrome-call-logging "
+                                  "--chrome-kernel-logging) until the program has ended by itself",
+                              [AN_SAY_LATER] =
+                                  "record later: unitrace --conditional-collection, and let the "
+                                  "program set PTI_ENABLE_COLLECTION=1 after the first steps"},
 };
 
 /* Is a name that begins so in the file? */

@@ -349,7 +349,7 @@ static bool follows_epoch(const char *line, const char *bracket)
 }
 
 /* The step in brackets: "Epoch: [3][  10/5005]", as programs for pictures print it, with the number
- * of the epoch before, or between lines: "| 143/573 |". False: there is none. */
+ * of the epoch before, or between lines: "| 143/573 |". False: the line has no such pair. */
 static bool keep_bracket(struct log_values *values, const char *line)
 {
     long long step, total;

@@ -78,7 +78,7 @@ static bool follows_level(const char *text, const char *line)
     return text > line && strchr("IWEF", text[-1]) && (text == line + 1 || strchr(" :", text[-2]));
 }
 
-/* The shape of a date that begins here; NULL: there is none. `line`: its beginning; `begins`: where
+/* The shape of a date that begins here; NULL: no date does. `line`: its beginning; `begins`: where
  * it begins behind its prefixes. */
 static const struct shape *shape_of(const char *text, const char *line, const char *begins)
 {
@@ -150,7 +150,7 @@ static int64_t date_at(const char *text, const struct shape *shape, const char *
                   text + shape->hour, end);
 }
 
-/* The number of a month by its name, 0: it is none. */
+/* The number of a month by its name; 0: another word. */
 static int month_of(const char *text)
 {
     static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -278,7 +278,7 @@ static int64_t seconds_at(const char *line, const char **end)
     return strchr(" ]:,\t", **end) && **end ? seconds * SECOND + fraction : STORE_ABSENT;
 }
 
-/* A date anywhere in a line; *from..*end: where. STORE_ABSENT: there is none. */
+/* A date anywhere in a line; *from..*end: where. STORE_ABSENT: the line has no date. */
 static int64_t date_in(const char *line, size_t bytes, const char *begins, const char **from,
                        const char **end, enum log_clock *clock)
 {
@@ -305,7 +305,7 @@ int64_t log_take_time(char *line, size_t bytes, enum log_clock *clock)
     int64_t time = seconds_at(line, &end);
     if (time == STORE_ABSENT)
         time = date_in(line, bytes, begins, &from, &end, clock);
-    if (time == STORE_ABSENT && end <= from) { /* no digits of a date that is none, either */
+    if (time == STORE_ABSENT && end <= from) { /* nor digits that only look like a date */
         *clock = LOG_PASSED;
         time = elapsed_in(line);
         if (time != STORE_ABSENT)

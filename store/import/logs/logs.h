@@ -85,7 +85,7 @@ struct log_values {
     bool engine;      /* a line of DeepSpeed itself, which counts the steps, too */
     double bare_time; /* a time without a unit; 0: none */
     bool coarse;      /* the time is in whole seconds, and there is a mean time */
-    bool evaluation;  /* the line is about an evaluation: its step is no step */
+    bool evaluation;  /* of an evaluation: its step does not count */
     struct log_place place;
     bool of_epochs;      /* the step is the number of an epoch, unless other lines have steps */
     bool by_epoch;       /* the step is that of `place`, which begins anew with each epoch */
@@ -167,14 +167,14 @@ bool log_is_of_total(const char *behind, int64_t step, int64_t *total);
 /* Adds the number of a step to the place of a line: "step: 10/47". A number before it that is of no
  * total is that of the epoch, unless the line names one. */
 void log_place_named(struct log_values *values, double step, const char *behind);
-/* Adds the step of DLLogger, `"step": [epoch, iteration]`. False: it is none. */
+/* Adds the step of DLLogger, `"step": [epoch, iteration]`. False: another text. */
 bool log_place_listed(struct log_values *values, double first, const char *text,
                       const char *behind);
 void log_place_end(struct log_values *values, const char *line);
 
 /* What all lines tell of steps and times. */
 struct log_places {
-    int64_t epoch, step; /* of the line before; epoch: absent if there is none */
+    int64_t epoch, step; /* of the line before; epoch: may be absent */
     int64_t anew, on;    /* times that an epoch followed: steps began anew, or went on */
     struct log_growth {
         int64_t lines, grown, same, fell;
@@ -353,7 +353,7 @@ struct log_series {
 };
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows);
-/* The program begins anew: what is between is no step. */
+/* The program begins anew: the time between belongs to no step. */
 int log_series_resume(struct log_series *series);
 /* Adds what was read. A line with another step ends the one before. */
 int log_series_add(struct log_series *series, const struct log_values *values);
