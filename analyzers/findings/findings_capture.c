@@ -136,11 +136,12 @@ static const char *device_action(const struct an_context *context)
         return "record again with ProfilerActivity.CUDA where CUPTI (on AMD: roctracer) works: a "
                "driver as new as the CUDA of this PyTorch, no other profiler on the device, and "
                "the permission to profile (ERR_NVGPUCTRPERM: load the module nvidia with "
-               "NVreg_RestrictProfilingToAdminUsers=0); the log of the program says which it was";
+               "NVreg_RestrictProfilingToAdminUsers=0); the program's log shows which of these "
+               "failed";
     if (an_trace_from(context->trace, "nsight"))
-        return "record again with a version of nsys that knows the installed driver, with the "
-               "permission to profile (ERR_NVGPUCTRPERM), no other profiler on the device, and "
-               "until the program has ended by itself; nsys profile --trace=cuda,nvtx";
+        return "record again with nsys profile --trace=cuda,nvtx: use a version that supports the "
+               "installed driver, have the permission to profile (ERR_NVGPUCTRPERM), run no other "
+               "profiler on the device, and let the program exit by itself";
     if (an_trace_imported(context->trace))
         return an_say(context, AN_SAY_DEVICE,
                       "record again with the kernels and copies of the device switched on, where "
@@ -182,7 +183,7 @@ void an_findings_unrecorded(struct an_findings_list *findings)
     finding->action = device_action(context);
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: it has the times of the device";
-    finding->wrong_when = "never: without these rows it is not known whether the device is busy";
+    finding->wrong_when = "never: without its activity it is not known whether the device is busy";
 }
 
 /* Without steps the report has only the tables of the devices: no budget and no causes. */

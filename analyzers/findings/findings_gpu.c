@@ -528,10 +528,10 @@ static void exposed_copy_action(struct an_finding *finding, const struct an_copy
 {
     const char *kind = row->kind;
     if (!strcmp(row->memory, "managed"))
-        finding->action = "these are moves of managed memory, page by page, when one side first "
-                          "touches what the other had: move it ahead with cudaMemPrefetchAsync on "
-                          "a stream, say with cudaMemAdvise where it is to stay "
-                          "(SetPreferredLocation, SetReadMostly), or copy with cudaMemcpyAsync";
+        finding->action = "these are migrations of managed memory, which page faults on first "
+                          "access trigger: prefetch the data with cudaMemPrefetchAsync on a "
+                          "stream, set its placement with cudaMemAdvise (SetPreferredLocation, "
+                          "SetReadMostly), or copy it yourself with cudaMemcpyAsync";
     else if (!strcmp(kind, "DtoD"))
         finding->action = "fewer copies on the device: avoid .contiguous(), clone and torch.cat of "
                           "large tensors, write into place, or fuse the operation that copies "

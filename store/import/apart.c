@@ -291,8 +291,8 @@ static int not_ranks(struct imp_window *window, size_t count, const char *folder
         snprintf(more, sizeof more, "%s%zu more", named ? " and " : "", count - named);
     return tacho_fail(
         err, TACHO_EUSAGE,
-        twice ? "give one cycle: each rank once, with 'tacho import FILES -o OUT'; or compare two "
-                "with 'tacho diff'"
+        twice ? "give one cycle of the profiler, each rank once: 'tacho import FILES -o OUT'; or "
+                "compare two cycles with 'tacho diff'"
               : "give one of these files, or compare two with 'tacho diff'; if they are ranks "
                 "whose clocks differ, name them rank0, rank1 ..., or give the files and not "
                 "the folder: 'tacho import FILES -o OUT'",

@@ -430,7 +430,7 @@ static int check_scalars(const struct reading *reading, const char *path, struct
                           "%s: an event file of TensorBoard with one value of each tag", path);
     if (!reading->numbered)
         return tacho_fail(
-            err, TACHO_EFORMAT, "write them: add_scalar(tag, value, global_step=step)",
+            err, TACHO_EFORMAT, "pass the step: add_scalar(tag, value, global_step=step)",
             "%s: an event file of TensorBoard without the numbers of its steps", path);
     return 0;
 }
